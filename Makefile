@@ -1,0 +1,44 @@
+# Two commands matter: `make test` and `make demo`. Both set up everything they need in .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+EXTRAS := dev,parquet
+# When this file is newer than the project's description, the environment is up to date.
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help install test check fix demo docs clean
+
+help:  ## show this list
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(READY)  ## create .venv and install everything, pinned by constraints.txt
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "genius needs Python 3.11 or newer; point to one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "==> setting up $(VENV) (once; needs the package index)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	@touch $@
+
+test: install check  ## install if needed, then run every check and test
+
+check:  ## run every check and test, without installing anything
+	@echo "==> ruff";   $(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@echo "==> mypy";   $(BIN)/mypy --strict src
+	@echo "==> pytest"; $(BIN)/python -m pytest
+
+fix:  ## mend what ruff can mend, and remake docs/cli.md
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+	@$(MAKE) --no-print-directory docs
+
+docs: install  ## remake the pages that are generated
+	@$(BIN)/python -m genius.cli.reference docs/cli.md
+
+demo: install  ## fetch the demo data (emoji of three vendors) and look at it
+	@command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[demo]"
+	@$(BIN)/genius demo
+
+clean:  ## remove what the tools left behind (not .venv)
+	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis out

@@ -1,0 +1,59 @@
+"""One search over pictures, texts and both together, by generating identifiers.
+
+The public names below are imported when they are first used, so that `import genius` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from genius.data.read import Collection, read
+    from genius.data.records import ImageBytes, ImageFile, Item, Modality, Query
+    from genius.errors import DamagedError, GeniusError, InputError, MismatchError, MissingError
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Collection": "genius.data.read",
+    "DamagedError": "genius.errors",
+    "GeniusError": "genius.errors",
+    "ImageBytes": "genius.data.records",
+    "ImageFile": "genius.data.records",
+    "InputError": "genius.errors",
+    "Item": "genius.data.records",
+    "MismatchError": "genius.errors",
+    "MissingError": "genius.errors",
+    "Modality": "genius.data.records",
+    "Query": "genius.data.records",
+    "read": "genius.data.read",
+}
+
+__all__ = [
+    "Collection",
+    "DamagedError",
+    "GeniusError",
+    "ImageBytes",
+    "ImageFile",
+    "InputError",
+    "Item",
+    "MismatchError",
+    "MissingError",
+    "Modality",
+    "Query",
+    "__version__",
+    "read",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'genius' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

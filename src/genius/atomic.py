@@ -1,0 +1,123 @@
+"""Changes on the disk that happen whole or not at all, and stay after a power loss."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import glob
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2  # Linux renameat2
+_RENAME_SWAP = 2  # macOS renamex_np
+
+
+def sync(path: Path) -> None:
+    """Wait until the file or folder at `path` is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_all(paths: list[Path]) -> None:
+    """Wait until all of them are on the disk; many at one stroke where the system can."""
+    if len(paths) > 256 and sys.platform == "linux":
+        os.sync()  # on Linux it returns when all is written; elsewhere it may return before
+        return
+    for path in paths:
+        sync(path)
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a lock on a draft, so that others can tell it from one that a crash left behind."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_abandoned(parent: Path, prefix: str) -> None:
+    """Remove drafts that no living process holds."""
+    for path in parent.glob(f"{glob.escape(prefix)}*"):
+        with contextlib.suppress(OSError):  # somebody is writing it, or has just finished
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            finally:
+                os.close(descriptor)
+
+
+@contextlib.contextmanager
+def write_file(path: Path | str) -> Iterator[BinaryIO]:
+    """Write the file at `path` anew: it is replaced when the block ends well, and untouched otherwise."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{path.name}.part-"
+    remove_abandoned(path.parent, prefix)
+    descriptor, name = tempfile.mkstemp(prefix=prefix, dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file, held(Path(name)):
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(name).chmod(0o666 & ~mask)
+        Path(name).replace(path)
+        sync(path.parent)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def replace_folder(new: Path, path: Path) -> None:
+    """Put the folder `new` in the place of `path` at one stroke; what stood there is then at `new`."""
+    mask = os.umask(0)
+    os.umask(mask)
+    new.chmod(0o777 & ~mask)
+    if path.exists():
+        _exchange(new, path)
+    else:
+        new.rename(path)
+    sync(path.parent)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Swap two folders in a single step of the file system."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    first, second = os.fsencode(one), os.fsencode(other)
+    if sys.platform == "darwin":
+        failed = libc.renamex_np(first, second, _RENAME_SWAP)
+    else:
+        failed = libc.renameat2(_AT_FDCWD, first, _AT_FDCWD, second, _RENAME_EXCHANGE)
+    if not failed:
+        return
+    code = ctypes.get_errno()
+    if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        raise OSError(code, os.strerror(code), str(other))
+    # A file system that can't swap (some network mounts): two renames, and for a moment nothing is there.
+    # The old folder keeps a name that `recover_folder` knows, so a crash in between loses nothing.
+    aside = other.with_name(f".{other.name}.replaced")
+    other.rename(aside)
+    one.rename(other)
+    aside.rename(one)
+
+
+def recover_folder(path: Path) -> None:
+    """Undo a replacement that was cut off in the moment when nothing stood at `path`."""
+    aside = path.with_name(f".{path.name}.replaced")
+    if not path.exists() and aside.exists():
+        aside.rename(path)

@@ -1,0 +1,160 @@
+"""`genius show`: what any artifact or data source is, what made it and whether it is whole."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from genius.display import Table, size
+
+if TYPE_CHECKING:
+    from genius.data.records import Item
+
+_LISTED_FILES = 8
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command(epilog="Example: genius show photos/ --sheet photos.png")(show)
+
+
+def show(
+    path: Annotated[Path, typer.Argument(help="A folder or file: an artifact of genius, or a collection.")],
+    verify: Annotated[bool, typer.Option(help="Check every byte of an artifact, large files too.")] = False,
+    sheet: Annotated[Path | None, typer.Option(help="Write a contact sheet of the collection (PNG).")] = None,
+    root: Annotated[Path | None, typer.Option(help="Where a table's pictures are, if not beside it.")] = None,
+    strict: Annotated[bool, typer.Option(help="Stop at the first line or file that can't be read.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+) -> None:
+    """Tell what PATH is, what made it and whether it is whole."""
+    from genius import storage
+    from genius.data.mbeir import is_tree
+
+    collection = is_tree(path)  # the demo corpus is both: an artifact, and a collection to look into
+    if storage.is_artifact(path):
+        _show_artifact(path, verify, as_json and not collection)
+    if collection or not storage.is_artifact(path):
+        _show_collection(path, root, strict, sheet, as_json)
+
+
+def _show_artifact(path: Path, verify: bool, as_json: bool) -> None:
+    from genius import storage
+
+    manifest = storage.open(path, verify=verify).manifest
+    if as_json:
+        typer.echo(manifest.to_json().decode())
+        return
+    large = any(record.sampled for record in manifest.files.values())
+    whole = (
+        "yes; large files by samples (--verify checks every byte)"
+        if large and not verify
+        else "yes, every byte"
+    )
+    facts = Table(("", ""), title=f"{path}: {manifest.kind}, format {manifest.format}")
+    facts.add("whole", whole)
+    facts.add("made by", f"{manifest.made_by} at {manifest.made_at}")
+    facts.add("fingerprint", manifest.fingerprint)
+    for title, entries in (("made from", manifest.made_from), ("", manifest.settings), ("", manifest.counts)):
+        for name, value in entries.items():
+            facts.add(f"{title} {name}".strip(), value if isinstance(value, int | float) else str(value))
+    facts.print()
+    total = sum(record.bytes for record in manifest.files.values())
+    files = Table(("file", "size"), title=f"{len(manifest.files):,} files, {size(total)}")
+    by_size = sorted(manifest.files.items(), key=lambda entry: -entry[1].bytes)
+    for name, record in by_size[:_LISTED_FILES]:
+        files.add(name, size(record.bytes))
+    if len(by_size) > _LISTED_FILES:
+        files.add(f"… and {len(by_size) - _LISTED_FILES:,} smaller ones", "")
+    files.print()
+
+
+def _show_collection(path: Path, root: Path | None, strict: bool, sheet: Path | None, as_json: bool) -> None:
+    import orjson
+
+    from genius.data.mbeir import Tree
+    from genius.data.read import read
+    from genius.progress import track
+
+    collection = read(path, root=root, strict=strict)
+    modalities: Counter[str] = Counter()
+    first: list[Item] = []
+    for item in track(collection, "reading"):
+        modalities[item.modality.value] += 1
+        if len(first) < 3:
+            first.append(item)
+    summary: dict[str, Any] = {
+        "path": str(path),
+        "kind": collection.kind,
+        "items": modalities.total(),
+        **modalities,
+    }
+    summary["failures"] = collection.failures.count
+    tables = _tree_tables(collection) if isinstance(collection, Tree) else []
+    if sheet is not None:
+        _write_sheet(collection, modalities.total(), sheet)
+    if as_json:
+        summary |= {
+            table.title: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+            for table in tables
+        }
+        typer.echo(orjson.dumps(summary).decode())
+        return
+    parts = ", ".join(f"{count:,} {name}" for name, count in modalities.most_common())
+    typer.echo(f"{path}: {collection.kind} of {modalities.total():,} items ({parts})")
+    for item in first:
+        typer.echo(f"  {item.id}: {_shortened(item.text)}{f' [{item.image.name}]' if item.image else ''}")
+    for table in tables:
+        table.print()
+    _show_failures(collection.failures.count, collection.failures.first)
+    if sheet is not None:
+        typer.echo(f"contact sheet: {sheet}")
+
+
+def _tree_tables(tree: Any) -> list[Table]:
+    """The queries by task and split, and the items by pool and modality, of an M-BEIR tree."""
+    from genius.data.mbeir import SPLITS
+    from genius.progress import track
+
+    tasks = {split: tree.tasks(split) for split in SPLITS}
+    queries = Table(("task", "asks with", "for", *SPLITS), title="queries")
+    for task in dict.fromkeys(itertools.chain(*tasks.values())):
+        counts = [
+            sum(1 for _ in track(tree.queries(split, task), f"{task} {split}", unit="queries"))
+            if task in tasks[split]
+            else None
+            for split in SPLITS
+        ]
+        queries.add(str(task), task.query.value, task.target.value, *counts)
+    pools = Table(("pool", "image", "text", "pair"), title="pools")
+    for name in tree.pools:
+        found = Counter(item.modality.value for item in track(tree.pool(name), name))
+        pools.add(name, *(found[modality] for modality in pools.columns[1:]))
+    return [queries, pools]
+
+
+def _write_sheet(collection: Iterable[Any], total: int, path: Path) -> None:
+    """A sheet of 36 items that lie evenly over the collection."""
+    from genius.data.sheet import contact_sheet, save, tile_of
+
+    step = max(1, total // 36)
+    save(contact_sheet(tile_of(item) for item in itertools.islice(collection, 0, step * 36, step)), path)
+
+
+def _show_failures(count: int, first: list[Any]) -> None:
+    if not count:
+        return
+    typer.secho(f"{count:,} could not be read:", fg="yellow", err=True)
+    for error in first[:5]:
+        typer.echo(f"  {error}", err=True)
+    if count > 5:
+        typer.echo(f"  … and {count - 5:,} more", err=True)
+
+
+def _shortened(text: str | None, letters: int = 70) -> str:
+    line = " ".join((text or "").split())
+    return line if len(line) <= letters else line[: letters - 1] + "…"

@@ -1,0 +1,140 @@
+"""A folder of pictures and/or texts, captioned by sidecar files or by one table among them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from genius.data.collection import Collection, Located, Report
+from genius.data.records import ImageFile, Item, Scalar
+from genius.data.tables import CSV_ENDINGS, JSONL_ENDINGS, table
+from genius.errors import InputError
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+TEXT_ENDINGS = (".txt", ".md")
+CAPTION_NAMES = ("captions", "metadata")
+
+Caption = tuple[str | None, dict[str, Scalar]]
+
+
+class Folder(Collection):
+    """The pictures and texts below a folder; an item's id is its path, relative and with forward slashes.
+
+    `photo.txt` beside `photo.jpg` is the picture's caption. A CSV or JSONL file in the folder (called
+    captions or metadata, or the only one) gives captions and metadata by the pictures' paths; several
+    rows for one picture are joined. Any other text file is an item of its own.
+    """
+
+    kind = "folder"
+
+    def _located_items(self, report: Report) -> Iterator[Located]:
+        captions, table_path = self._captions(report)
+        for folder, names in self._walk(self.path, report):
+            files = dict.fromkeys(names)  # ordered, and quick to look up in
+            pictures = {Path(name).stem for name in files if is_image(name)}
+            for name in files:
+                file = folder / name
+                path = file.relative_to(self.path).as_posix()
+                try:
+                    if is_image(name):
+                        sidecar = f"{Path(name).stem}.txt"
+                        own = _read_text(folder / sidecar) if sidecar in files else None
+                        text, metadata = captions.pop(path, (None, {}))
+                        joined = "\n".join(part for part in (own, text) if part)
+                        yield (
+                            file,
+                            None,
+                            Item(path, joined or None, ImageFile(str(self.path), path), metadata),
+                        )
+                    elif _is_text(name) and not (name.endswith(".txt") and Path(name).stem in pictures):
+                        yield file, None, _text_item(path, file)
+                except InputError as error:
+                    report(error.at(file))
+        for path in captions:
+            report(InputError(f"image {path!r} is not in the folder", path=table_path))
+
+    def _walk(self, folder: Path, report: Report) -> Iterator[tuple[Path, list[str]]]:
+        """Every folder with its files' names, sorted, so that two passes agree; hidden ones are left out."""
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as error:
+            report(InputError(f"cannot be read: {error.strerror or error}", path=folder))
+            return
+        files, folders = [], []
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if _undecodable(entry.name):
+                report(InputError(f"the name {entry.name!r} is not UTF-8: rename it", path=folder))
+            elif entry.is_symlink() and not self._stays_inside(entry):
+                report(InputError("is a link that leaves the folder", path=entry.path))
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(Path(entry.path))
+            elif entry.is_file():
+                files.append(entry.name)
+        yield folder, files
+        for inner in folders:
+            yield from self._walk(inner, report)
+
+    def _stays_inside(self, entry: os.DirEntry[str]) -> bool:
+        return Path(entry.path).resolve().is_relative_to(self.path.resolve())
+
+    def _captions(self, report: Report) -> tuple[dict[str, Caption], Path]:
+        """Captions and metadata by picture path, from the folder's table if it has one."""
+        path = self._caption_table()
+        captions: dict[str, Caption] = {}
+        if path is None:
+            return captions, self.path
+        reader = table(path, root=self.path)
+        assert reader is not None
+        for file, line, item in reader._located_items(report):
+            if not isinstance(item.image, ImageFile):
+                report(InputError("names no image", path=file, line=line))
+                continue
+            text, metadata = captions.get(item.image.path, (None, {}))
+            joined = "\n".join(part for part in (text, item.text) if part)
+            captions[item.image.path] = (joined or None, {**metadata, **item.metadata})
+        return captions, path
+
+    def _caption_table(self) -> Path | None:
+        tables = [
+            p for p in sorted(self.path.iterdir()) if p.name.lower().endswith(JSONL_ENDINGS + CSV_ENDINGS)
+        ]
+        named = [p for p in tables if p.name.split(".")[0].lower() in CAPTION_NAMES]
+        chosen = named or tables
+        if len(chosen) > 1:
+            names = ", ".join(p.name for p in chosen)
+            raise InputError(
+                f"has several tables ({names}): name the one with the captions captions.csv", path=self.path
+            )
+        return chosen[0] if chosen else None
+
+
+def is_image(name: str) -> bool:
+    """Whether a file's name ends as a picture's."""
+    return name.lower().endswith(IMAGE_ENDINGS)
+
+
+def _is_text(name: str) -> bool:
+    return name.lower().endswith(TEXT_ENDINGS)
+
+
+def _undecodable(name: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def _read_text(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8-sig").strip() or None
+    except UnicodeDecodeError:
+        raise InputError(f"{path.name} is not UTF-8: save it as UTF-8") from None
+    except OSError as error:
+        raise InputError(f"{path.name} cannot be read: {error.strerror or error}") from error
+
+
+def _text_item(path: str, file: Path) -> Item:
+    text = _read_text(file)
+    if text is None:
+        raise InputError("is an empty text")
+    return Item(path, text)

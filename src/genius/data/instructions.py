@@ -1,0 +1,70 @@
+"""The prompts that tell what a query is after, by data set and by what is asked with and for."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from genius.data.records import Modality
+from genius.errors import InputError
+
+log = logging.getLogger(__name__)
+
+Key = tuple[str, Modality, Modality]
+"""Data set (its number, or its name), modality of the query, modality of the target."""
+
+_WITH = {Modality.TEXT: "this text", Modality.IMAGE: "this picture", Modality.PAIR: "this picture and text"}
+_FOR = {Modality.TEXT: "a text", Modality.IMAGE: "a picture", Modality.PAIR: "a picture with its text"}
+
+
+@dataclass
+class Instructions:
+    """The table of prompts of an M-BEIR tree (`instructions/query_instructions.tsv`)."""
+
+    by_key: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    _missed: set[Key] = field(default_factory=set)
+
+    @classmethod
+    def read(cls, path: Path) -> Instructions:
+        """The table at `path`, by the columns' positions: query modality, target modality, data set's name
+        and number, prompts. Raises InputError with the line of anything else."""
+        table = cls()
+        if not path.is_file():
+            return table
+        for line, content in enumerate(path.read_text("utf-8-sig").split("\n"), start=1):
+            cells = content.split("\t")
+            if line == 1 or not content.strip():
+                continue
+            prompts = tuple(cell.strip() for cell in cells[4:] if cell.strip())
+            if not prompts:
+                raise InputError("expected at least five columns, the fifth a prompt", path=path, line=line)
+            try:
+                query, target = Modality.parse(cells[0]), Modality.parse(cells[1])
+            except InputError as error:
+                raise error.at(path, line) from None
+            for dataset in (cells[2], cells[3]):
+                table.by_key[dataset.strip().lower(), query, target] = prompts
+        return table
+
+    def prompts(self, qid: str, dataset: str, query: Modality, target: Modality) -> tuple[str, ...]:
+        """The prompts for a query: those of the data set that its id (`12:76908`) or else its file names,
+        or a generic one, said once in the log."""
+        number = qid.partition(":")[0]
+        for name in (number, dataset.lower()):
+            if prompts := self.by_key.get((name, query, target)):
+                return prompts
+        key = (dataset, query, target)
+        if key not in self._missed:
+            self._missed.add(key)
+            log.warning("no instruction for %s, %s → %s: using a generic one", dataset, query, target)
+        return (generic(query, target),)
+
+
+def generic(query: Modality, target: Modality) -> str:
+    """An instruction that fits any data set.
+
+    >>> generic(Modality.TEXT, Modality.IMAGE)
+    'Find a picture that matches this text.'
+    """
+    return f"Find {_FOR[target]} that matches {_WITH[query]}."

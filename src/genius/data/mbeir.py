@@ -1,0 +1,242 @@
+"""M-BEIR trees: pools, queries, judgements and instructions, read from the benchmark's own files.
+
+    tree = Tree("M-BEIR/")
+    for task in tree.tasks("test"):
+        pool, queries = tree.pool(task), tree.queries("test", task)
+
+A tree may hold any subset of the data sets, or data sets of one's own in the same layout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from genius.data.collection import Collection, Located, Report, unique_items
+from genius.data.instructions import Instructions
+from genius.data.mbeir_rows import candidate, candidate_ids, content, identifier
+from genius.data.records import Query
+from genius.data.tables import json_lines
+from genius.data.tasks import TASK_MODALITIES, Task, result_order
+from genius.errors import InputError
+
+Split = Literal["train", "val", "test"]
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+UNION = "union"
+
+_QUERY_FILE = re.compile(r"mbeir_(?P<dataset>.+?)(_task(?P<task>\d+))?_(train|val|test)\.jsonl")
+
+
+class Pool(Collection):
+    """The candidates of one pool file. A benchmark is read strictly: leaving a line out would change it."""
+
+    kind = "M-BEIR pool"
+
+    def __init__(self, path: Path, *, root: Path) -> None:
+        super().__init__(path, root=root, strict=True)
+
+    def _located_items(self, report: Report) -> Iterator[Located]:
+        root, path = str(self.root), self.path
+        for line, row in json_lines(path, report):
+            try:
+                yield path, line, candidate(row, root)
+            except InputError as error:
+                report(error.at(path, line))
+
+
+class Tree(Collection):
+    """An M-BEIR tree. Iterating over it gives every candidate once: its test union pool, or all local ones.
+
+    A query's instruction is chosen among its data set's prompts by a hash of its id and `seed`, so that
+    a run can be repeated anywhere; with `instructed=False` there are none.
+    """
+
+    kind = "M-BEIR tree"
+
+    def __init__(self, path: Path | str, *, seed: int = 0, instructed: bool = True) -> None:
+        super().__init__(Path(path), strict=True)
+        if not is_tree(self.path):
+            raise InputError("is no M-BEIR tree: it has no folder query/ beside cand_pool/", path=path)
+        self.seed = seed
+        self.instructed = instructed
+
+    # --- what there is
+
+    def tasks(self, split: Split) -> list[Task]:
+        """The tasks that have queries in a split, in the order of M-BEIR's result tables."""
+        found = set()
+        for path, dataset, number in self._query_files(split):
+            if number is not None:
+                found.add(Task(dataset, number))
+            else:  # all tasks of a data set in one file, as M-BEIR ships its training queries
+                found.update(Task(dataset, task) for task in _task_numbers(path))
+        return sorted(found, key=result_order)
+
+    @property
+    def pools(self) -> list[str]:
+        """The names of the local pools, and `union` if there is one."""
+        local = [_pool_name(p) for p in sorted(self.path.glob("cand_pool/local/mbeir_*_cand_pool.jsonl"))]
+        return [*local, *([UNION] if self._union_file("test") else [])]
+
+    def pool(self, pool: Task | str, split: Split = "test") -> Pool:
+        """A task's local pool, the pool of that name, or the `union` of a split.
+
+        A task whose pools differ by split (as COCO's) gets the split's own.
+        """
+        path = self._union_file(split) if pool == UNION else self._local_file(str(pool), split)
+        if path is None:
+            known = ", ".join(self.pools) or "none"
+            raise InputError(f"has no pool {str(pool)!r} for {split}; there are: {known}", path=self.path)
+        return Pool(path, root=self.path)
+
+    def queries(self, split: Split, task: Task | None = None, *, upsampled: bool = False) -> Iterator[Query]:
+        """The queries of a split, of one task or of all; `upsampled` reads M-BEIR's own training mix."""
+        if upsampled:
+            yield from self._read_queries(
+                self._single(f"query/union_{split}/mbeir_union_up_{split}.jsonl"), UNION, None
+            )
+            return
+        files = self._query_files(split)
+        if task is not None:
+            files = [f for f in files if f[1] == task.dataset and f[2] in (None, task.number)]
+            if not files:
+                known = ", ".join(map(str, self.tasks(split))) or "none"
+                raise InputError(f"has no {split} queries for {task}; there are: {known}", path=self.path)
+        for path, dataset, number in files:
+            for query in self._read_queries(path, dataset, number):
+                if task is None or query.task == task.number:
+                    yield query
+
+    def judgements(self, split: Split, task: Task) -> dict[str, list[str]]:
+        """The relevant items of each query (M-BEIR's qrels)."""
+        path = self._single(f"qrels/{split}/mbeir_{task}_{split}_qrels.txt")
+        relevant: dict[str, list[str]] = {}
+        with path.open(encoding="utf-8") as file:
+            for line, content in enumerate(file, start=1):
+                columns = content.split()
+                if len(columns) != 5 or not columns[3].lstrip("-").isdigit():
+                    raise InputError(
+                        f"expected five columns (qid 0 did relevance task_id), found {len(columns)}",
+                        path=path,
+                        line=line,
+                    )
+                if int(columns[3]) > 0:
+                    relevant.setdefault(columns[0], []).append(columns[2])
+        return relevant
+
+    @cached_property
+    def instructions(self) -> Instructions:
+        """The table of prompts; an empty one if the tree has none."""
+        return Instructions.read(self.path / "instructions" / "query_instructions.tsv")
+
+    def check(self, split: Split) -> None:
+        """Raise InputError if a query of the split has a positive that no pool holds."""
+        union = self._union_file(split)
+        pools = [self.pool(UNION, split)] if union else [self.pool(name, split) for name in self.pools]
+        known = np.unique(np.fromiter((hash(item.id) for pool in pools for item in pool), np.int64))
+        for query in self.queries(split):
+            for positive in query.positives:
+                place = np.searchsorted(known, hash(positive))
+                if place == len(known) or known[place] != hash(positive):
+                    where = "the union pool" if union else "any local pool"
+                    raise InputError(
+                        f"positive {positive!r} of {split} query {query.id!r} is not in {where}",
+                        path=self.path,
+                    )
+
+    # --- how it is read
+
+    def _located_items(self, report: Report) -> Iterator[Located]:
+        union = self._union_file("test")
+        if union:
+            yield from self.pool(UNION)._located_items(report)
+            return
+        located = (found for name in self.pools for found in self.pool(name)._located_items(report))
+        # An item may stand in several local pools (a data set's tasks share them): once is enough.
+        for item in unique_items(located, lambda _: None, lambda: None):
+            yield self.path, None, item
+
+    def _query_files(self, split: Split) -> list[tuple[Path, str, int | None]]:
+        files = []
+        for path in sorted(self.path.glob(f"query/{split}/mbeir_*_{split}.jsonl")):
+            match = _QUERY_FILE.fullmatch(path.name)
+            if match and match["dataset"] != UNION:
+                number = int(match["task"]) if match["task"] else None
+                if number is not None and number not in TASK_MODALITIES:
+                    raise InputError(f"unknown task {number}: M-BEIR's are 0 to 8", path=path)
+                files.append((path, match["dataset"], number))
+        return files
+
+    def _union_file(self, split: Split) -> Path | None:
+        path = self.path / "cand_pool" / "global" / f"mbeir_{UNION}_{split}_cand_pool.jsonl"
+        return path if path.is_file() else None
+
+    def _local_file(self, name: str, split: Split) -> Path | None:
+        folder = self.path / "cand_pool" / "local"
+        candidates = (
+            folder / f"mbeir_{name}_cand_pool.jsonl",
+            folder / f"mbeir_{name}_{split}_cand_pool.jsonl",
+        )
+        return next((path for path in candidates if path.is_file()), None)
+
+    def _single(self, name: str) -> Path:
+        path = self.path / name
+        if not path.is_file():
+            raise InputError("is missing from the tree", path=path)
+        return path
+
+    def _read_queries(self, path: Path, dataset: str, number: int | None) -> Iterator[Query]:
+        for line, row in json_lines(path, _raise):
+            try:
+                yield self._query(row, dataset, number)
+            except InputError as error:
+                raise error.at(path, line) from None
+
+    def _query(self, row: dict[str, Any], dataset: str, number: int | None) -> Query:
+        qid = identifier(row, "qid")
+        task = row.get("task_id")
+        task = number if task is None else task
+        if task not in TASK_MODALITIES:
+            raise InputError(f"query {qid!r} has the unknown task {task!r}: M-BEIR's are 0 to 8")
+        text, image = content(row, "query_txt", "query_img_path", "query_modality", str(self.path))
+        want = TASK_MODALITIES[task][1]
+        query = Query(
+            id=qid,
+            text=text,
+            image=image,
+            want=want,
+            positives=candidate_ids(row, "pos_cand_list"),
+            negatives=candidate_ids(row, "neg_cand_list"),
+            task=task,
+            dataset=dataset,
+        )
+        if not self.instructed:
+            return query
+        # The task, not what this row happens to hold, says which prompts belong to it.
+        prompts = self.instructions.prompts(qid, dataset, TASK_MODALITIES[task][0], want)
+        digest = hashlib.blake2b(f"{self.seed}:{qid}".encode(), digest_size=8).digest()
+        object.__setattr__(query, "instruction", prompts[int.from_bytes(digest, "big") % len(prompts)])
+        return query
+
+
+def is_tree(path: Path) -> bool:
+    """Whether a folder is laid out as an M-BEIR tree."""
+    return (path / "query").is_dir() and (path / "cand_pool").is_dir()
+
+
+def _raise(error: InputError) -> None:
+    raise error
+
+
+def _task_numbers(path: Path) -> set[int]:
+    return {row["task_id"] for _, row in json_lines(path, _raise) if row.get("task_id") in TASK_MODALITIES}
+
+
+def _pool_name(path: Path) -> str:
+    return path.name.removeprefix("mbeir_").removesuffix("_cand_pool.jsonl")

@@ -1,0 +1,54 @@
+"""`genius.read`: one door for every kind of collection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from genius.data.collection import Collection
+from genius.data.folder import Folder, is_image
+from genius.data.mbeir import Tree, is_tree
+from genius.data.tables import CSV_ENDINGS, JSONL_ENDINGS, PARQUET_ENDINGS, table
+from genius.data.webdataset import WebDataset, is_tar
+from genius.errors import InputError
+
+__all__ = ["Collection", "read"]
+
+
+def read(source: Path | str, *, root: Path | str | None = None, strict: bool = False) -> Collection:
+    """The collection at `source`, whatever it is: iterate over it to get its items.
+
+    A folder of pictures and texts, JSONL, CSV, TSV, Parquet, WebDataset tar shards (one, or a folder of
+    them), or an M-BEIR tree. Pictures named in a table are looked for below `root`, by default the
+    table's own folder. What can't be read is left out and recorded in `.failures`; with `strict` it is
+    raised. Raises InputError if `source` is none of these.
+    """
+    path = Path(source)
+    if not path.exists():
+        raise InputError("there is nothing here", path=path)
+    images = Path(root) if root is not None else None
+    if path.is_dir():
+        return _read_folder(path, images, strict)
+    reader: Collection | None = table(path, root=images, strict=strict)
+    if reader is None and is_tar(path):
+        reader = WebDataset(path, strict=strict)
+    if reader is None:
+        known = ", ".join((*JSONL_ENDINGS[:2], *CSV_ENDINGS[:2], *PARQUET_ENDINGS, ".tar"))
+        hint = " (give the folder that it is in)" if is_image(path.name) else ""
+        raise InputError(f"is no collection{hint}: expected a folder or a file ending in {known}", path=path)
+    return reader
+
+
+def _read_folder(path: Path, root: Path | None, strict: bool) -> Collection:
+    if is_tree(path):
+        return Tree(path)
+    files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")]
+    if any(is_tar(file) for file in files) and not any(is_image(file.name) for file in files):
+        return WebDataset(path, strict=strict)
+    if not any(path.iterdir()):
+        raise InputError("is empty", path=path)
+    tables = [file for file in files if table(file) is not None]
+    if len(tables) == len(files) == 1 and not any(file.is_dir() for file in path.iterdir()):
+        alone = table(tables[0], root=root or path, strict=strict)  # a table in a folder of its own
+        assert alone is not None
+        return alone
+    return Folder(path, strict=strict)

@@ -1,0 +1,123 @@
+"""Progress bars and logging, one way for all.
+
+A bar is shown on the terminal (standard error) for work that takes longer than a moment, with the rate
+and the time left; where standard error is no terminal, nothing is drawn. `quiet()` switches bars off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, Task
+    from rich.text import Text
+
+T = TypeVar("T")
+
+PATIENCE = 0.5
+"""Seconds of work before a bar appears."""
+_REFRESH = 0.1
+
+_silenced = False
+
+
+def quiet(silent: bool = True) -> None:
+    """Switch progress bars off, or on again."""
+    globals()["_silenced"] = silent
+
+
+class Bar:
+    """A progress bar that appears once the work turns out to be long."""
+
+    def __init__(self, description: str, total: float | None, unit: str) -> None:
+        self.description, self.total, self.unit = description, total, unit
+        self.done = 0.0
+        self._shown: Progress | None = None
+        self._next = time.monotonic() + PATIENCE
+        self._silent = _silenced or not sys.stderr.isatty()
+
+    def advance(self, steps: float = 1) -> None:
+        """Say that this much more is done."""
+        self.done += steps
+        if not self._silent and time.monotonic() >= self._next:
+            self._draw()
+
+    def _draw(self) -> None:
+        if self._shown is None:
+            self._shown = _progress(self.unit)
+            self._shown.add_task(self.description, total=self.total)
+            self._shown.start()
+        self._shown.update(self._shown.task_ids[0], completed=self.done)
+        self._next = time.monotonic() + _REFRESH
+
+    def close(self) -> None:
+        """Take the bar away, leaving it at its last state."""
+        if self._shown is not None:
+            self._draw()
+            self._shown.stop()
+            self._shown = None
+
+
+@contextlib.contextmanager
+def bar(description: str, *, total: float | None = None, unit: str = "items") -> Iterator[Bar]:
+    """A bar for work that is counted by hand: `with bar("encoding", total=n) as b: b.advance(64)`."""
+    shown = Bar(description, total, unit)
+    try:
+        yield shown
+    finally:
+        shown.close()
+
+
+def track(
+    things: Iterable[T], description: str, *, total: float | None = None, unit: str = "items"
+) -> Iterator[T]:
+    """Pass `things` on, with a bar for those that were taken."""
+    with bar(description, total=total, unit=unit) as shown:
+        for thing in things:
+            yield thing
+            shown.advance()
+
+
+def _progress(unit: str) -> Progress:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """Things a second."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:,.0f} {unit}/s", style="progress.data.speed")
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Rate(),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=Console(stderr=True))
+
+
+def log_to_terminal(*, verbose: bool = False) -> None:
+    """Send the library's log to standard error: warnings, and with `verbose` what it is doing."""
+    from rich.console import Console
+    from rich.logging import RichHandler
+
+    handler = RichHandler(console=Console(stderr=True), show_time=False, show_path=False, markup=False)
+    logger = logging.getLogger("genius")
+    logger.handlers = [handler]
+    logger.setLevel(logging.INFO if verbose else logging.WARNING)

@@ -1,0 +1,196 @@
+"""Artifacts: folders with a manifest that are written whole or not at all, and opened only if whole.
+
+A writer fills a hidden sibling folder, syncs it and swaps it into place in one rename, so a reader (or a
+crash) sees the old artifact or the new one:
+
+    with storage.create("features/", kind="features", format=1, settings={...}) as draft:
+        numpy.save(draft.folder / "rows.npy", rows)
+        draft.counts["rows"] = len(rows)
+
+    artifact = storage.open("features/", kind="features", format=1)
+    rows = numpy.load(artifact.file("rows.npy"), mmap_mode="r")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from genius import __version__, atomic
+from genius.errors import DamagedError, InputError, MismatchError
+from genius.manifest import MANIFEST, Json, Manifest, check_file, fingerprint_of, record_of
+
+# --- writing ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Draft:
+    """An artifact that is being written: put files into `folder`, and what they hold into `counts`."""
+
+    folder: Path
+    settings: Json
+    counts: Json = field(default_factory=dict)
+    made_from: dict[str, str] = field(default_factory=dict)
+
+    def reuse(self, artifact: Artifact, *names: str) -> None:
+        """Take files over from an older artifact: by a hard link where the disk allows it, else by a copy."""
+        for name in names:
+            target = self.folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(artifact.file(name), target)
+            except OSError:
+                shutil.copyfile(artifact.file(name), target)
+
+
+@contextlib.contextmanager
+def create(
+    path: Path | str,
+    *,
+    kind: str,
+    format: int,
+    settings: Json | None = None,
+    made_from: Mapping[str, str] | None = None,
+) -> Iterator[Draft]:
+    """Write the artifact at `path`, replacing an older one of the same kind when the block ends well.
+
+    Raises InputError if something else than an artifact of this kind stands there.
+    """
+    path = Path(path)
+    atomic.recover_folder(path)
+    _refuse_to_overwrite(path, kind)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{path.name}.part-"
+    atomic.remove_abandoned(path.parent, prefix)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
+    with atomic.held(folder):
+        try:
+            draft = Draft(folder, dict(settings or {}), made_from=dict(made_from or {}))
+            yield draft
+            _seal(draft, kind, format)
+            atomic.replace_folder(folder, path)
+        finally:
+            # What is left here is the unfinished draft, or the artifact that was replaced.
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _seal(draft: Draft, kind: str, format: int) -> None:
+    """Write the manifest over the draft's files, and everything to the disk."""
+    names = sorted(p.relative_to(draft.folder).as_posix() for p in draft.folder.rglob("*") if p.is_file())
+    files = {name: record_of(draft.folder / name) for name in names}
+    atomic.sync_all([draft.folder / name for name in names])
+    manifest = Manifest(
+        kind=kind,
+        format=format,
+        settings=draft.settings,
+        counts=draft.counts,
+        made_from=draft.made_from,
+        files=files,
+        made_by=f"genius {__version__}",
+        made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        fingerprint="",
+    )
+    # Settings may hold tuples or enums: what counts is what a reader will see.
+    manifest = Manifest(**{**orjson.loads(manifest.to_json()), "files": files})
+    object.__setattr__(manifest, "fingerprint", fingerprint_of(manifest))
+    (draft.folder / MANIFEST).write_bytes(manifest.to_json())
+    atomic.sync(draft.folder / MANIFEST)
+    atomic.sync_all([draft.folder, *(p for p in draft.folder.rglob("*") if p.is_dir())])
+
+
+def _refuse_to_overwrite(path: Path, kind: str) -> None:
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    found = read_manifest(path).kind if is_artifact(path) else None
+    if found != kind:
+        what = f"an artifact of kind {found!r}" if found else "no artifact of genius"
+        raise InputError(
+            f"is {what}, so it is not overwritten: choose another place for the {kind}", path=path
+        )
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """An artifact that was found whole when it was opened."""
+
+    path: Path
+    manifest: Manifest
+    _inodes: Mapping[str, int]
+
+    @property
+    def fingerprint(self) -> str:
+        """What identifies the artifact's content."""
+        return self.manifest.fingerprint
+
+    def file(self, name: str) -> Path:
+        """The path of one of its files. Raises DamagedError if another artifact has since taken its place."""
+        path = self.path / name
+        if name not in self._inodes:
+            raise DamagedError(f"{self.path} holds no {name}; make the {self.manifest.kind} again")
+        if not path.exists() or path.stat().st_ino != self._inodes[name]:
+            raise DamagedError(f"{self.path} was replaced while it was open; open it again")
+        return path
+
+
+def is_artifact(path: Path | str) -> bool:
+    """Whether `path` is a folder with a manifest."""
+    return Path(path, MANIFEST).is_file()
+
+
+def read_manifest(path: Path | str) -> Manifest:
+    """The manifest of the artifact at `path`, without a look at its files."""
+    file = Path(path, MANIFEST)
+    try:
+        return Manifest.parse(file.read_bytes(), file)
+    except FileNotFoundError:
+        if not Path(path).exists():
+            raise InputError("there is nothing here", path=path) from None
+        raise InputError(f"is no artifact of genius: it has no {MANIFEST}", path=path) from None
+
+
+def open(
+    path: Path | str, *, kind: str | None = None, format: int | None = None, verify: bool = False
+) -> Artifact:
+    """Open the artifact at `path`, if it is what is expected and whole.
+
+    Small files are checked in full, files over 64 MB by their size and sampled blocks; `verify` checks
+    all in full. Raises InputError (nothing there), MismatchError (another kind or format) or DamagedError.
+    """
+    path = Path(path)
+    atomic.recover_folder(path)
+    while True:
+        manifest = read_manifest(path)
+        _check_kind(path, manifest, kind, format)
+        try:
+            inodes = {
+                name: check_file(path / name, record, verify) for name, record in manifest.files.items()
+            }
+            return Artifact(path, manifest, inodes)
+        except DamagedError:
+            # A writer may have swapped in a new artifact between our two looks; then look at that one.
+            if read_manifest(path).fingerprint == manifest.fingerprint:
+                raise
+
+
+def _check_kind(path: Path, manifest: Manifest, kind: str | None, format: int | None) -> None:
+    if kind is not None and manifest.kind != kind:
+        raise MismatchError(
+            f"{path} holds {manifest.kind}, but {kind} is needed here: give the path of {kind}"
+        )
+    if format is not None and manifest.format != format:
+        way_out = "update genius" if manifest.format > format else "make it again"
+        raise MismatchError(
+            f"{path} has format {manifest.format} of {manifest.kind} (made by {manifest.made_by}), "
+            f"but genius {__version__} reads format {format}: {way_out}"
+        )

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.miniature import write_miniature
+
+
+@pytest.fixture(scope="session")
+def miniature(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hand-made M-BEIR tree with all eight tasks; don't write into it."""
+    return write_miniature(tmp_path_factory.mktemp("miniature") / "M-BEIR")
+
+
+@pytest.fixture
+def own_miniature(tmp_path: Path) -> Path:
+    """The same tree, free to be damaged."""
+    return write_miniature(tmp_path / "M-BEIR")
+
+
+@pytest.fixture(scope="session")
+def minibeir() -> Path:
+    """The real benchmark, where it is unpacked: $MINIBEIR, or the usual cache folder."""
+    path = Path(os.environ.get("MINIBEIR", Path.home() / ".cache" / "minibeir"))
+    if not (path / "query").is_dir():
+        pytest.skip("the benchmark is not unpacked here; set MINIBEIR to its folder")
+    return path

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import genius
+from genius.data.records import ImageFile, Item
+from genius.errors import InputError
+from tests.pictures import write_square
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    root = tmp_path / "photos"
+    for name in ("b.jpg", "a.png", "trip/sea.JPEG", "trip/.hidden.jpg"):
+        write_square(root / name)
+    (root / "trip/sea.txt").write_text("  The sea.\n")
+    (root / "notes.md").write_text("Some notes.")
+    (root / "table.xlsx").write_bytes(b"not ours")
+    return root
+
+
+def found(root: Path) -> dict[str, Item]:
+    return {item.id: item for item in genius.read(root)}
+
+
+def test_pictures_and_texts_by_their_relative_paths(photos: Path) -> None:
+    items = list(genius.read(photos))
+    assert items == [
+        Item("a.png", None, ImageFile(str(photos), "a.png")),
+        Item("b.jpg", None, ImageFile(str(photos), "b.jpg")),
+        Item("notes.md", "Some notes."),
+        Item("trip/sea.JPEG", "The sea.", ImageFile(str(photos), "trip/sea.JPEG")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("captions.csv", "image,text,price\nb.jpg,A boat.,3\nb.jpg,On a lake.,3\ntrip/sea.JPEG,Blue.,9\n"),
+        (
+            "anything.jsonl",
+            '{"file_name": "b.jpg", "text": "A boat.\\nOn a lake.", "price": 3}\n'
+            '{"file_name": "trip/sea.JPEG", "text": "Blue.", "price": 9}\n',
+        ),
+    ],
+)
+def test_captions_from_a_table(photos: Path, name: str, content: str) -> None:
+    (photos / name).write_text(content)
+    items = found(photos)
+    assert (items["b.jpg"].text, items["b.jpg"].metadata["price"]) == ("A boat.\nOn a lake.", 3)
+    assert items["trip/sea.JPEG"].text == "The sea.\nBlue."
+    assert items["a.png"].text is None
+
+
+def test_a_caption_for_no_picture_and_a_broken_line_are_recorded(photos: Path) -> None:
+    (photos / "captions.csv").write_text("image,text\nz.jpg,Nothing.\nb.jpg,A boat.,too many\n,words\n")
+    collection = genius.read(photos)
+    assert len(list(collection)) == 4
+    messages = sorted(str(error).split("captions.csv")[1] for error in collection.failures.first)
+    assert messages == [
+        ", line 3: 3 fields under 2 column names: is a quote missing?",
+        ", line 4: names no image",
+        ": image 'z.jpg' is not in the folder",
+    ]
+
+
+def test_several_tables_are_ambiguous(photos: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (photos / name).write_text("image,text\nb.jpg,A boat.\n")
+    with pytest.raises(
+        InputError, match=r"has several tables \(a.csv, b.csv\): name the one with the captions"
+    ):
+        list(genius.read(photos))
+    (photos / "captions.csv").write_text("image,text\nb.jpg,This one.\n")
+    assert found(photos)["b.jpg"].text == "This one."
+
+
+def test_links_stay_inside(photos: Path, tmp_path: Path) -> None:
+    write_square(tmp_path / "elsewhere/secret.jpg")
+    (photos / "inside.jpg").symlink_to(photos / "b.jpg")
+    (photos / "leak.jpg").symlink_to(tmp_path / "elsewhere/secret.jpg")
+    (photos / "leaks").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (photos / "loop").symlink_to(photos, target_is_directory=True)
+    collection = genius.read(photos)
+    assert [item.id for item in collection] == ["a.png", "b.jpg", "inside.jpg", "notes.md", "trip/sea.JPEG"]
+    assert [str(error) for error in collection.failures.first] == [
+        f"{photos}/leak.jpg: is a link that leaves the folder",
+        f"{photos}/leaks: is a link that leaves the folder",
+    ]
+
+
+def test_names_and_texts_that_are_no_unicode(photos: Path) -> None:
+    Path(os.fsdecode(os.fsencode(photos) + b"/caf\xe9.jpg")).write_bytes(b"x")
+    (photos / "b.txt").write_bytes(b"caf\xe9")
+    (photos / "empty.txt").write_text(" ")
+    collection = genius.read(photos)
+    assert [item.id for item in collection] == ["a.png", "notes.md", "trip/sea.JPEG"]
+    messages = sorted(error.reason for error in collection.failures.first)
+    assert messages[0] == "b.txt is not UTF-8: save it as UTF-8"
+    assert messages[1] == "is an empty text"
+    assert messages[2].endswith("is not UTF-8: rename it")
+
+
+def test_read_says_what_it_can_not_take(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere: there is nothing here"):
+        genius.read(tmp_path / "nowhere")
+    with pytest.raises(
+        InputError, match=r"b.jpg: is no collection \(give the folder that it is in\): expected"
+    ):
+        genius.read(photos / "b.jpg")
+    with pytest.raises(
+        InputError, match=r"table.xlsx: is no collection: expected a folder or a file ending in .jsonl"
+    ):
+        genius.read(photos / "table.xlsx")
+    (tmp_path / "void").mkdir()
+    with pytest.raises(InputError, match=r"void: is empty"):
+        genius.read(tmp_path / "void")
+    (tmp_path / "void/x.bin").write_bytes(b"")
+    with pytest.raises(InputError, match=r"void: holds no item"):
+        list(genius.read(tmp_path / "void"))
+
+
+def test_a_folder_that_only_holds_a_table_is_the_table(tmp_path: Path) -> None:
+    (tmp_path / "items.jsonl").write_text('{"id": "a", "text": "words"}\n')
+    collection = genius.read(tmp_path)
+    assert (collection.kind, list(collection)) == ("JSONL", [Item("a", "words")])
+
+
+def test_an_mbeir_tree_is_recognised(miniature: Path) -> None:
+    assert genius.read(miniature).kind == "M-BEIR tree"

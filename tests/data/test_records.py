@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from genius.data.records import ImageBytes, ImageFile, ImageInTar, Item, Modality, Query
+from genius.errors import InputError
+
+
+@pytest.mark.parametrize("name", ["pair", "image,text", "text,image", "image, text", "Image,Text"])
+def test_every_spelling_of_a_pair(name: str) -> None:
+    assert Modality.parse(name) is Modality.PAIR
+    assert Modality.PAIR.mbeir == "image,text"
+
+
+@pytest.mark.parametrize("name", ["video", "", "image,video", 3, None, ["image"]])
+def test_unknown_modalities(name: object) -> None:
+    with pytest.raises(InputError, match="expected image, text or pair"):
+        Modality.parse(name)
+
+
+def test_what_is_there_decides_the_modality() -> None:
+    picture = ImageBytes(b"")
+    assert Item("a", "x").modality is Modality.TEXT
+    assert Item("a", None, picture).modality is Modality.IMAGE
+    assert Item("a", "", picture).modality is Modality.IMAGE
+    assert Item("a", "", picture).text is None
+    assert Item("a", "x", picture).modality is Modality.PAIR
+    assert Query(text="x", image=picture).modality is Modality.PAIR
+    assert Query(text="", image=picture) == Query(image=picture)
+
+
+def test_items_and_queries_need_content() -> None:
+    with pytest.raises(InputError, match="item 'a' has neither text nor image"):
+        Item("a", "")
+    with pytest.raises(InputError, match="an item needs an id"):
+        Item("", "x")
+    with pytest.raises(InputError, match="an empty query"):
+        Query(instruction="Find a picture")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1], "metadata 'k' is a list: it may be text, a number, true, false or null"),
+        (float("nan"), "metadata 'k' is nan, which JSON can't write"),
+        (2**63, "metadata 'k' is an integer of more than 64 bits"),
+    ],
+)
+def test_metadata_holds_the_scalars_of_json(value: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Item("a", "x", metadata={"k": value})  # type: ignore[dict-item]
+
+
+def test_a_picture_that_leaves_its_root_by_a_link(tmp_path: Path) -> None:
+    (tmp_path / "secret.jpg").write_bytes(b"secret")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "inside.jpg").write_bytes(b"picture")
+    (root / "link.jpg").symlink_to(root / "inside.jpg")
+    (root / "escape.jpg").symlink_to(tmp_path / "secret.jpg")
+    assert ImageFile(str(root), "link.jpg").read() == b"picture"
+    with pytest.raises(InputError, match=r"image 'escape.jpg' leaves its folder .* by a link"):
+        ImageFile(str(root), "escape.jpg").read()
+
+
+def test_a_tar_member_that_is_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar"
+    path.write_bytes(b"12345")
+    assert ImageInTar(str(path), "a.jpg", 1, 3).read() == b"234"
+    with pytest.raises(InputError, match=r"x.tar: cut short: member 'a.jpg' is not whole"):
+        ImageInTar(str(path), "a.jpg", 1, 30).read()

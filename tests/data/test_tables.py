@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import genius
+from genius.data.records import ImageBytes, ImageFile, Item
+from genius.data.tables import write_items
+from genius.errors import InputError, MissingError
+
+
+def write(path: Path, *rows: Any) -> Path:
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+def test_jsonl(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "items.jsonl",
+        {"id": "a", "text": "A boat.", "image": "boats/1.jpg", "price": 3.5, "tags": ["x", "y"]},
+        "",
+        {"id": 7, "caption": "Only words.", "metadata": {"sold": True}, "note": None},
+    )
+    assert list(genius.read(path)) == [
+        Item("a", "A boat.", ImageFile(str(tmp_path), "boats/1.jpg"), {"price": 3.5, "tags": '["x","y"]'}),
+        Item("7", "Only words.", None, {"sold": True, "note": None}),
+    ]
+
+
+def test_without_an_id_the_picture_or_the_line_names_an_item(tmp_path: Path) -> None:
+    path = write(tmp_path / "items.jsonl", {"image": "x/1.jpg"}, {"text": "words"})
+    assert [item.id for item in genius.read(path)] == ["x/1.jpg", "2"]
+
+
+def test_pictures_may_be_below_another_root(tmp_path: Path) -> None:
+    path = write(tmp_path / "items.jsonl", {"id": "a", "image": "1.jpg"})
+    (item,) = genius.read(path, root=tmp_path / "pictures")
+    assert item.image == ImageFile(str(tmp_path / "pictures"), "1.jpg")
+
+
+def test_gzip_and_byte_order_marks(tmp_path: Path) -> None:
+    path = tmp_path / "items.jsonl.gz"
+    path.write_bytes(gzip.compress(b'\xef\xbb\xbf{"id": "a", "text": "b"}\n'))
+    assert list(genius.read(path)) == [Item("a", "b")]
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(InputError, match=r"items.jsonl.gz: is damaged"):
+        list(genius.read(path))
+
+
+BAD_LINES = {
+    "broken JSON: ": '{"id": "b", "text": ',
+    "expected a JSON object, found a list": "[1, 2]",
+    "item 'b' has neither text nor image": '{"id": "b", "text": "", "image": null}',
+    "field 'id' is empty: every item needs an id": '{"id": "", "text": "words"}',
+    "field 'id' should be text or a whole number, but is a float": '{"id": 1.5, "text": "words"}',
+    "field 'text' should be text, but is a int": '{"id": "b", "text": 3}',
+    "id 'a' was used before: ids must be unique": '{"id": "a", "text": "again"}',
+    "path '../secret.jpg' leaves the folder": '{"id": "b", "image": "../secret.jpg"}',
+    "path 'x/../../secret.jpg' leaves the folder": '{"id": "b", "image": "x/../../secret.jpg"}',
+    "path '/etc/secret.jpg' leaves the folder": '{"id": "b", "image": "/etc/secret.jpg"}',
+    r"path 'C:\\secret.jpg' leaves the folder": '{"id": "b", "image": "C:\\\\secret.jpg"}',
+    "is an address: nothing is fetched": '{"id": "b", "image": "https://example.org/1.jpg"}',
+    "an image should be a path, but is a list": '{"id": "b", "image": ["1.jpg"]}',
+    "no column for a text or an image among 'id', 'words'": '{"id": "b", "words": "x"}',
+    "field 'metadata' should be an object, but is a int": '{"id": "b", "text": "x", "metadata": 3}',
+}
+
+
+@pytest.mark.parametrize(("message", "line"), BAD_LINES.items(), ids=BAD_LINES)
+def test_a_bad_line_is_recorded_with_its_place_and_left_out(tmp_path: Path, message: str, line: str) -> None:
+    path = write(tmp_path / "items.jsonl", {"id": "a", "text": "one"}, line, {"id": "c", "text": "three"})
+    collection = genius.read(path)
+    assert [item.id for item in collection] == ["a", "c"]
+    assert collection.failures.count == 1
+    (failure,) = collection.failures.first
+    assert f"{path}, line 2: " in str(failure)
+    assert message in str(failure)
+    assert [item.id for item in collection] == ["a", "c"]  # a second pass counts anew
+    assert collection.failures.count == 1
+    with pytest.raises(InputError, match="line 2"):
+        list(genius.read(path, strict=True))
+
+
+def test_a_file_without_a_single_item(tmp_path: Path) -> None:
+    path = write(tmp_path / "items.jsonl", "nonsense", "more")
+    with pytest.raises(InputError, match="line 1: broken JSON"):
+        list(genius.read(path))
+    with pytest.raises(InputError, match=r"blank.jsonl: holds no item"):
+        list(genius.read(write(tmp_path / "blank.jsonl", "", "")))
+    with pytest.raises(InputError, match=r"empty.jsonl: is empty"):
+        list(genius.read(write(tmp_path / "empty.jsonl")))
+
+
+def test_many_failures_are_counted_and_the_first_kept(tmp_path: Path) -> None:
+    collection = genius.read(write(tmp_path / "items.jsonl", {"id": "a", "text": "b"}, *["{"] * 2500))
+    assert len(list(collection)) == 1
+    assert (collection.failures.count, len(collection.failures.first)) == (2500, 1000)
+
+
+def test_ids_that_repeat_far_apart_are_noticed(tmp_path: Path) -> None:
+    rows = [{"id": str(number % 3000), "text": "x"} for number in range(3001)]
+    collection = genius.read(write(tmp_path / "items.jsonl", *rows))
+    assert len(list(collection)) == 3000
+    assert "line 3001: id '0' was used before" in str(collection.failures.first[0])
+
+
+def test_csv(tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    path.write_bytes(
+        b"\xef\xbb\xbfid,text,image,price,code,colour\r\n"
+        b'12,"Two, words\nand a line",1.jpg,3.50,007,red\r\n'
+        b"b,1984,,-2,,\r\n"
+    )
+    assert list(genius.read(path)) == [
+        Item(
+            "12",
+            "Two, words\nand a line",
+            ImageFile(str(tmp_path), "1.jpg"),
+            {"price": 3.5, "code": "007", "colour": "red"},
+        ),
+        Item("b", "1984", None, {"price": -2}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "delimiter"), [("a.tsv", "\t"), ("a.csv", "\t"), ("a.csv", ";"), ("a.csv", ",")]
+)
+def test_delimiters(tmp_path: Path, name: str, delimiter: str) -> None:
+    path = tmp_path / name
+    path.write_text(f"id{delimiter}text\na{delimiter}words\n")
+    assert list(genius.read(path)) == [Item("a", "words")]
+
+
+def test_an_empty_caption_does_not_let_another_column_take_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    path.write_text("id,text,title,image\na,,A title,1.jpg\n")
+    (item,) = genius.read(path)
+    assert item.text is None
+    assert item.metadata == {"title": "A title"}
+
+
+BAD_CSV = {
+    "3 fields under 2 column names: is a quote missing?": b"a,b,c",
+    "is not UTF-8: save the file as UTF-8": b"a,caf\xe9",
+    "field 'id' is empty": b",words",
+    "unexpected end of data": b'a,"words',
+}
+
+
+@pytest.mark.parametrize(("message", "line"), BAD_CSV.items(), ids=BAD_CSV)
+def test_a_bad_csv_line(tmp_path: Path, message: str, line: bytes) -> None:
+    path = tmp_path / "items.csv"
+    path.write_bytes(b"id,text\nok,fine\n" + line + b"\n")
+    collection = genius.read(path)
+    assert [item.id for item in collection] == ["ok"]
+    assert f"{path}, line 3: " in str(collection.failures.first[0])
+    assert message in str(collection.failures.first[0])
+
+
+def test_a_csv_header_that_names_a_column_twice(tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    path.write_text("id,text,text\na,b,c\n")
+    with pytest.raises(InputError, match="line 1: column 'text' occurs twice"):
+        list(genius.read(path))
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    path = tmp_path / "items.parquet"
+    pictures = [{"bytes": b"jpeg", "path": "1.jpg"}, {"bytes": None, "path": "2.jpg"}, None]
+    columns = {
+        "id": ["a", "b", "a"],
+        "text": ["one", None, "three"],
+        "image": pictures,
+        "price": [1, None, 3],
+    }
+    pyarrow.parquet.write_table(pa.table(columns), path)
+    collection = genius.read(path)
+    assert list(collection) == [
+        Item("a", "one", ImageBytes(b"jpeg", "1.jpg"), {"price": 1}),
+        Item("b", None, ImageFile(str(tmp_path), "2.jpg"), {"price": None}),
+    ]
+    assert f"{path}, line 3: id 'a' was used before" in str(collection.failures.first[0])
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputError, match=r"items.parquet: is no whole Parquet file"):
+        list(genius.read(path))
+
+
+def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
+    path = write(tmp_path / "items.parquet", "x")
+    with pytest.raises(
+        MissingError, match=r"needs pyarrow; install it with: pip install 'genius-search\[parquet\]'"
+    ):
+        list(genius.read(path))
+
+
+def test_write_refuses_what_it_could_not_give_back(tmp_path: Path) -> None:
+    path = tmp_path / "items.jsonl"
+    write_items(path, [Item("a", "old")])
+    with pytest.raises(InputError, match="item 'b': its image"):
+        write_items(path, [Item("b", image=ImageFile("/elsewhere", "1.jpg"))])
+    with pytest.raises(InputError, match="can't be written"):
+        write_items(path, [Item("b", "\ud800")])
+    assert list(genius.read(path)) == [Item("a", "old")]  # and what was there is untouched
+    assert [file.name for file in tmp_path.iterdir()] == ["items.jsonl"]

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from genius import storage
+from genius.cli.reference import reference
+from tests.pictures import write_square
+
+GENIUS = [sys.executable, "-c", "from genius.cli import main; main()"]
+
+
+def run(*arguments: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user would, and expect this exit code."""
+    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
+    shown = subprocess.run(
+        [*GENIUS, *map(str, arguments)], capture_output=True, text=True, env=environment, check=False
+    )
+    assert shown.returncode == code, shown.stderr
+    return shown
+
+
+def test_the_reference_page_is_what_help_says() -> None:
+    page = Path(__file__).parents[1] / "docs/cli.md"
+    assert page.read_text() == reference(), "run `make docs`"
+
+
+def test_version_and_help() -> None:
+    from genius import __version__
+
+    assert run("--version").stdout == f"genius {__version__}\n"
+    assert "Example: genius show photos/" in " ".join(run("show", "--help").stdout.split())
+
+
+def test_show_a_folder(tmp_path: Path) -> None:
+    for name in ("a.jpg", "b/c.png"):
+        write_square(tmp_path / "photos" / name)
+    (tmp_path / "photos/a.txt").write_text("A red [bold] square.")
+    (tmp_path / "photos/leak.jpg").symlink_to("/dev/null")
+    shown = run("show", tmp_path / "photos", "--sheet", tmp_path / "out/sheet.png")
+    assert "folder of 2 items (1 pair, 1 image)" in shown.stdout
+    assert "a.jpg: A red [bold] square. [a.jpg]" in shown.stdout
+    assert "1 could not be read:" in shown.stderr
+    assert "leak.jpg: is a link that leaves the folder" in shown.stderr
+    assert Image.open(tmp_path / "out/sheet.png").getcolors(2**16) is not None
+    assert json.loads(run("show", tmp_path / "photos", "--json").stdout) == {
+        "path": str(tmp_path / "photos"),
+        "kind": "folder",
+        "items": 2,
+        "pair": 1,
+        "image": 1,
+        "failures": 1,
+    }
+    assert "leak.jpg" in run("show", tmp_path / "photos", "--strict", code=2).stderr
+
+
+def test_show_a_tree(miniature: Path) -> None:
+    shown = run("show", miniature).stdout
+    assert "M-BEIR tree of 102 items" in shown
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["oven_task8", "pair", "pair", "4", "4", "4"] in rows
+    assert ["union", "42", "36", "24"] in rows
+    facts = json.loads(run("show", miniature, "--json").stdout)
+    assert facts["queries"][0] == {
+        "task": "mscoco_task0",
+        "asks with": "text",
+        "for": "image",
+        "train": 4,
+        "val": 4,
+        "test": 4,
+    }
+
+
+def test_show_an_artifact(tmp_path: Path) -> None:
+    path = tmp_path / "features"
+    with storage.create(path, kind="features", format=1, settings={"encoder": "lite"}) as draft:
+        (draft.folder / "rows.bin").write_bytes(b"x" * 2000)
+        draft.counts["rows"] = 7
+    shown = run("show", path, "--verify").stdout
+    for part in ("features, format 1", "yes, every byte", "encoder", "lite", "rows.bin", "2.0 kB"):
+        assert part in shown
+    assert json.loads(run("show", path, "--json").stdout)["counts"] == {"rows": 7}
+    (path / "rows.bin").write_bytes(b"y" * 2000)
+    assert "is damaged" in run("show", path, code=1).stderr
+
+
+def test_an_error_is_one_sentence(tmp_path: Path) -> None:
+    shown = run("show", tmp_path / "nowhere", code=2)
+    assert shown.stderr == f"error: {tmp_path}/nowhere: there is nothing here\n"
+    assert "Traceback" in run("show", tmp_path / "nowhere", "--debug", code=1).stderr
+    assert "No such option" in run("show", tmp_path, "--nonsense", code=2).stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe with a name")
+def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
+    """The command waits for lines of a pipe that nobody writes to, so it is certainly at work."""
+    pipe = tmp_path / "endless.jsonl"
+    os.mkfifo(pipe)
+    code = f"""
+import pathlib, genius.data.tables as tables
+tables.open_bytes = lambda path: path.open("rb")  # (a pipe has no size)
+import sys; sys.argv = ["genius", "show", {str(pipe)!r}]
+from genius.cli import main; main()
+"""
+    command = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    with pipe.open("wb") as writer:  # returns when the command has opened its end
+        writer.write(b'{"id": "a", "text": "x"}\n')
+        writer.flush()
+        command.send_signal(signal.SIGINT)
+        _, shown = command.communicate(timeout=30)
+    assert command.returncode == 130
+    assert "Traceback" not in shown
