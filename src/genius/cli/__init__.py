@@ -7,7 +7,7 @@ import sys
 import typer
 
 from genius import __version__
-from genius.cli import demo, show
+from genius.cli import demo, encode, evaluate, fetch, show, train
 from genius.errors import GeniusError
 
 app = typer.Typer(
@@ -18,8 +18,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog="Every command has an example: genius COMMAND --help. --debug shows where an error comes from.",
 )
-show.register(app)
-demo.register(app)
+for command in (show, fetch, encode, train, evaluate, demo):
+    command.register(app)
 
 
 def _version(wanted: bool) -> None:

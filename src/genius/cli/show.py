@@ -110,7 +110,7 @@ def _show_collection(path: Path, root: Path | None, strict: bool, sheet: Path | 
         typer.echo(f"  {item.id}: {_shortened(item.text)}{f' [{item.image.name}]' if item.image else ''}")
     for table in tables:
         table.print()
-    _show_failures(collection.failures.count, collection.failures.first)
+    show_failures(collection.failures.count, collection.failures.first)
     if sheet is not None:
         typer.echo(f"contact sheet: {sheet}")
 
@@ -145,7 +145,8 @@ def _write_sheet(collection: Iterable[Any], total: int, path: Path) -> None:
     save(contact_sheet(tile_of(item) for item in itertools.islice(collection, 0, step * 36, step)), path)
 
 
-def _show_failures(count: int, first: list[Any]) -> None:
+def show_failures(count: int, first: list[Any]) -> None:
+    """Say how many things could not be read, and the first of them."""
     if not count:
         return
     typer.secho(f"{count:,} could not be read:", fg="yellow", err=True)

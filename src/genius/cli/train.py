@@ -1,0 +1,37 @@
+"""`genius train`: a model from a recipe, stage by stage, resumable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command(epilog="Example: genius train recipes/demo.toml --tree TREE -o model/")(train)
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A TOML file that says how to train.")],
+    tree: Annotated[Path, typer.Option(help="What to train on: an M-BEIR tree.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to put the model.")],
+    seed: Annotated[int | None, typer.Option(help="Another seed than the recipe's.")] = None,
+) -> None:
+    """Train a model; stopped, it goes on where it was, and stages that are done are left alone."""
+    import dataclasses
+
+    from genius.data.mbeir import Tree
+    from genius.encode.pipeline import default_cache
+    from genius.progress import log_to_terminal
+    from genius.train.run import plan, read_recipe, train_model
+
+    log_to_terminal(verbose=True)
+    chosen = read_recipe(recipe)
+    if seed is not None:
+        chosen = dataclasses.replace(chosen, seed=seed)
+    for line in plan(chosen, out):
+        typer.echo(line)
+    model = train_model(chosen, Tree(tree), out, cache=default_cache())
+    typer.echo(f"{model.path}: a model with the stages {', '.join(model.stages)}")

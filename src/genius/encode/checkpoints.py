@@ -1,0 +1,264 @@
+"""The one reader of foreign weights: tensors come out, nothing is ever executed.
+
+Reads safetensors and PyTorch's two formats (the zip and the older one) without torch. PyTorch's files are
+pickles; here a pickle may only name what stands in the lists below, so the worst that a hostile file can do
+is to be refused. Tensors are read when they are asked for: of a checkpoint with optimizer state, the weights.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickle
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from genius.errors import InputError
+
+LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+MAX_PICKLE_BYTES = 64 * 2**20
+
+_DTYPES = {
+    "DoubleStorage": "<f8",
+    "FloatStorage": "<f4",
+    "HalfStorage": "<f2",
+    "BFloat16Storage": "<u2",  # widened to float32 when read: numpy has no such type
+    "LongStorage": "<i8",
+    "IntStorage": "<i4",
+    "ShortStorage": "<i2",
+    "CharStorage": "i1",
+    "ByteStorage": "u1",
+    "BoolStorage": "?",
+}
+_INERT_ROOTS = ("omegaconf", "argparse", "numpy", "builtins", "typing", "_codecs", "pathlib")
+"""What configurations and optimizers in checkpoints are made of: kept as empty shells, never called."""
+_DANGEROUS = {"builtins.eval", "builtins.exec", "builtins.compile", "builtins.open", "builtins.__import__"}
+_DANGEROUS |= {
+    "builtins.getattr",
+    "builtins.setattr",
+    "builtins.globals",
+    "builtins.vars",
+    "builtins.breakpoint",
+}
+
+
+def read_checkpoint(path: Path | str, *, part: str | None = None) -> dict[str, np.ndarray]:
+    """The tensors of a checkpoint by name; `part` picks an entry of its outer dictionary, such as `model`.
+
+    Raises InputError if the file is none, is damaged, or holds anything that is not data.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            start = file.read(16)
+            if start[8:9] == b"{":
+                return _read_safetensors(path)
+            file.seek(0)
+            if start[:4] == b"PK\x03\x04":
+                return _named_tensors(_read_zip(file), part, path)
+            return _named_tensors(_read_legacy(file), part, path)
+    except InputError as error:
+        raise error.at(path) from None
+    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise InputError(f"is no checkpoint that can be read safely ({error})", path=path) from error
+    except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
+        raise InputError(f"is no checkpoint, or a damaged one ({error})", path=path) from error
+
+
+def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return dict(load_file(path))
+    except SafetensorError as error:
+        raise InputError(f"is no whole safetensors file ({error})") from error
+
+
+def _named_tensors(content: Any, part: str | None, path: Path) -> dict[str, np.ndarray]:
+    if part is not None:
+        if not isinstance(content, dict) or part not in content:
+            found = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
+            raise InputError(f"has no part {part!r}; it holds: {found}")
+        content = content[part]
+    if not isinstance(content, dict):
+        raise InputError(f"holds a {type(content).__name__} instead of named tensors")
+    return {str(name): value.read() for name, value in content.items() if isinstance(value, _Tensor)}
+
+
+# --- PyTorch's files --------------------------------------------------------------------------------
+
+
+@dataclass
+class _Storage:
+    """A run of numbers in the file; `read` gives its bytes."""
+
+    dtype: str
+    count: int
+    widen: bool
+    read: Callable[[], bytes] = field(default=lambda: b"")
+
+    def numbers(self) -> np.ndarray:
+        numbers = np.frombuffer(self.read(), self.dtype, count=self.count)
+        return (numbers.astype("<u4") << 16).view("<f4") if self.widen else numbers
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """A view of a storage, read when it is needed."""
+
+    storage: _Storage
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def read(self) -> np.ndarray:
+        numbers = self.storage.numbers()
+        if 0 in self.shape:
+            return np.zeros(self.shape, numbers.dtype)
+        strides = tuple(stride * numbers.itemsize for stride in self.strides)
+        return np.lib.stride_tricks.as_strided(numbers[self.offset :], self.shape, strides).copy()
+
+
+def _tensor(storage: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> _Tensor:
+    """What PyTorch's files call to make a tensor; a view that leaves its storage is refused."""
+    numbers = (offset, *shape, *strides)
+    if not isinstance(storage, _Storage) or not all(isinstance(n, int) and n >= 0 for n in numbers):
+        raise InputError("holds a malformed tensor")
+    last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    if 0 not in shape and (last >= storage.count or math.prod(shape) > storage.count):
+        raise InputError("holds a tensor that reaches beyond its storage")
+    return _Tensor(storage, offset, tuple(shape), tuple(strides))
+
+
+def _parameter(tensor: Any, *_: Any) -> Any:
+    return tensor
+
+
+class _Inert:
+    """Stands for an object of the checkpoint's configuration: takes everything, does nothing."""
+
+    def __new__(cls, *_: Any, **__: Any) -> _Inert:
+        return object.__new__(cls)
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def __call__(self, *_: Any, **__: Any) -> _Inert:
+        return self
+
+    def __setstate__(self, state: Any) -> None: ...
+
+    def __setitem__(self, key: Any, value: Any) -> None: ...
+
+    def append(self, value: Any) -> None: ...
+
+    def extend(self, values: Any) -> None: ...
+
+
+_ALLOWED: dict[str, Any] = {
+    "collections.OrderedDict": OrderedDict,
+    "collections.defaultdict": _Inert,
+    "torch._utils._rebuild_tensor_v2": _tensor,
+    "torch._utils._rebuild_parameter": _parameter,
+    "torch.Size": tuple,
+}
+
+
+class _DataUnpickler(pickle.Unpickler):
+    """An unpickler for which every name is data, or a reason to stop."""
+
+    def __init__(self, file: BinaryIO, storage: Callable[[tuple[Any, ...]], Any] | None = None) -> None:
+        super().__init__(file)
+        self._storage = storage
+
+    def find_class(self, module: str, name: str) -> Any:
+        full = f"{module}.{name}"
+        if full in _ALLOWED:
+            return _ALLOWED[full]
+        if module == "torch" and name in _DTYPES:
+            return name
+        inert = module.partition(".")[0] in _INERT_ROOTS or (module == "torch" and name.islower())
+        if inert and full not in _DANGEROUS:
+            return _Inert
+        raise InputError(f"was refused: it asks for {full}, which is no data; nothing of it was executed")
+
+    def persistent_load(self, pid: Any) -> Any:
+        if self._storage is None or not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage":
+            raise InputError("holds a malformed storage")
+        return self._storage(pid)
+
+
+def _new_storage(pid: tuple[Any, ...]) -> _Storage:
+    _, kind, _, _, count = pid[:5]
+    if kind not in _DTYPES or not isinstance(count, int) or count < 0:
+        raise InputError(f"holds numbers of an unknown type {kind!r}")
+    return _Storage(_DTYPES[kind], count, kind == "BFloat16Storage")
+
+
+def _read_zip(file: BinaryIO) -> Any:
+    """The format of PyTorch since 1.6: a zip of a pickle and of the storages' bytes."""
+    archive = zipfile.ZipFile(file.name)  # stays open as long as a storage may be read
+    index = next((name for name in archive.namelist() if name.endswith("/data.pkl")), None)
+    if index is None or archive.getinfo(index).file_size > MAX_PICKLE_BYTES:
+        raise InputError("is a zip file, but no checkpoint")
+    folder = index.removesuffix("data.pkl") + "data/"
+
+    def storage(pid: tuple[Any, ...]) -> _Storage:
+        made = _new_storage(pid)
+        member = archive.getinfo(f"{folder}{pid[2]}")
+        stored = member.compress_type == zipfile.ZIP_STORED  # PyTorch never compresses; a bomb would
+        if not stored or member.file_size != made.count * np.dtype(made.dtype).itemsize:
+            raise InputError(f"is damaged: storage {pid[2]} is not of its size")
+        made.read = lambda: archive.read(member)
+        return made
+
+    return _DataUnpickler(io.BytesIO(archive.read(index)), storage).load()
+
+
+def _read_legacy(file: BinaryIO) -> Any:
+    """The older format: four pickles, then the storages' bytes one after the other."""
+    if _DataUnpickler(file).load() != LEGACY_MAGIC:
+        raise InputError("is no checkpoint: expected safetensors or PyTorch's format")
+    for _ in ("protocol version", "system"):
+        _DataUnpickler(file).load()
+    storages: dict[str, _Storage] = {}
+
+    def storage(pid: tuple[Any, ...]) -> _Storage:
+        if pid[2] not in storages:
+            storages[pid[2]] = _new_storage(pid)
+        return storages[pid[2]]
+
+    content = _DataUnpickler(file, storage).load()
+    for key in _keys(_DataUnpickler(file).load(), storages):
+        made = storages[key]
+        count = int.from_bytes(file.read(8), "little")
+        size = count * np.dtype(made.dtype).itemsize
+        if count != made.count:
+            raise InputError(f"is damaged: storage {key} is not of its size")
+        made.read = _reader(Path(file.name), file.tell(), size)
+        file.seek(size, io.SEEK_CUR)
+    return content
+
+
+def _keys(listed: Any, storages: dict[str, _Storage]) -> Iterator[str]:
+    if not isinstance(listed, list) or set(listed) != set(storages):
+        raise InputError("is damaged: its list of storages does not fit")
+    yield from listed
+
+
+def _reader(path: Path, start: int, size: int) -> Callable[[], bytes]:
+    def read() -> bytes:
+        with path.open("rb") as file:
+            file.seek(start)
+            content = file.read(size)
+        if len(content) != size:
+            raise InputError("is cut short")
+        return content
+
+    return read

@@ -1,0 +1,175 @@
+"""CLIP and SigLIP from a Hugging Face folder (or, by a name that the user gives, from the hub).
+
+Pictures are prepared exactly as the folder says; texts are cut and padded as the model was trained: for CLIP
+to the longest of a batch, for SigLIP always to the full length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from genius.encode.clip_folder import PURPOSE, ClipFolder, model_folder
+from genius.errors import InputError, MissingError, require
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+
+IMAGE_BATCH, TEXT_BATCH, TEXT_CHUNK = 32, 64, 4096
+
+
+class Clip:
+    """The two towers of a CLIP or SigLIP model; features are projected and not normalised.
+
+    `module` is the torch module, for fine-tuning; `image_features` and `text_features` keep gradients.
+    """
+
+    def __init__(self, module: Any, folder: ClipFolder, fingerprint: str) -> None:
+        self.module = module
+        self.tokenizer = folder.tokenizer
+        self.preprocessing = folder.preprocessing
+        self.fingerprint = fingerprint
+        """Of what was opened: fine-tuned weights have one of their own when they are saved and opened."""
+        self._folder = folder
+        config = module.config
+        self.kind: str = config.model_type
+        vision, text = config.vision_config, config.text_config
+        self.image_width: int = config.projection_dim if self.kind == "clip" else vision.hidden_size
+        self.text_width: int = config.projection_dim if self.kind == "clip" else text.projection_size
+        self.text_length: int = min(self.tokenizer.model_max_length, text.max_position_embeddings)
+        self.token_widths: tuple[int, int] = (text.hidden_size, self.image_width)
+        """The widths of text tokens and of image tokens."""
+        self.image_parts = {"features": self.image_width}
+        self.text_parts = {"features": self.text_width}
+        self._pad = self.tokenizer.pad_token_id or 0
+
+    @classmethod
+    def open(
+        cls,
+        source: Path | str,
+        *,
+        device: str = "cpu",
+        dtype: Literal["float32", "float16"] = "float32",
+        threads: int | None = None,
+    ) -> Clip:
+        """The model in a local folder, or of that name on the hub; `threads` holds for the whole process.
+
+        Raises InputError (no such model, weights missing), MismatchError (parts that don't belong together)
+        or MissingError (not to be had offline, or no such device).
+        """
+        torch = require("torch", "clip", PURPOSE)
+        if threads is not None:
+            torch.set_num_threads(threads)
+        _check_device(torch, device)
+        folder = ClipFolder.open(model_folder(source))
+        module = folder.load(dtype).to(device).eval()
+        return cls(module, folder, folder.fingerprint(dtype))
+
+    def save(self, out: Path | str) -> Path:
+        """Write the model with its present weights to a folder, whole or not at all."""
+        return self._folder.write(self.module, Path(out), self.fingerprint)
+
+    def images(self, pictures: Sequence[Image.Image]) -> np.ndarray:
+        """Features [n, image_width] of RGB pictures."""
+        torch = require("torch", "clip", PURPOSE)
+        features = np.zeros((len(pictures), self.image_width), np.float32)
+        for start in range(0, len(pictures), IMAGE_BATCH):
+            batch = slice(start, start + IMAGE_BATCH)
+            with torch.inference_mode():
+                features[batch] = self.image_features(self.pixels(pictures[batch])).float().cpu().numpy()
+        return features
+
+    def texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Features [n, text_width] of texts; those of like length are encoded together."""
+        torch = require("torch", "clip", PURPOSE)
+        features = np.zeros((len(texts), self.text_width), np.float32)
+        for start in range(0, len(texts), TEXT_CHUNK):
+            rows = self._rows(texts[start : start + TEXT_CHUNK])
+            order = np.argsort([len(row) for row in rows], kind="stable")
+            for places in np.split(order, range(TEXT_BATCH, len(order), TEXT_BATCH)):
+                ids, mask = self._padded([rows[place] for place in places], full=False)
+                with torch.inference_mode():
+                    features[start + places] = self.text_features(ids, mask).float().cpu().numpy()
+        return features
+
+    def pixels(self, pictures: Sequence[Image.Image]) -> torch.Tensor:
+        """Prepared pictures [n, 3, height, width], where and as the module wants them."""
+        torch = require("torch", "clip", PURPOSE)
+        found = np.zeros((len(pictures), 3, *self.preprocessing.shape), np.float32)
+        for place, picture in enumerate(pictures):
+            found[place] = self.preprocessing.pixels(picture)
+        return torch.from_numpy(found).to(self.module.device, self.module.dtype)  # type: ignore[no-any-return]
+
+    def tokenize(self, texts: Sequence[str], *, full: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token numbers and which of them count [n, length]; `full` pads to the model's full length."""
+        return self._padded(self._rows(texts), full)
+
+    def image_features(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Features [n, image_width] of prepared pictures, with gradients."""
+        return self.module.get_image_features(pixel_values=pixels).pooler_output  # type: ignore[no-any-return]
+
+    def text_features(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Features [n, text_width] of tokenized texts, with gradients."""
+        seen = mask if self.kind == "clip" else None  # SigLIP was trained with its padding in view
+        found = self.module.get_text_features(input_ids=ids, attention_mask=seen)
+        return found.pooler_output  # type: ignore[no-any-return]
+
+    def image_tokens(self, pixels: torch.Tensor) -> torch.Tensor:
+        """All tokens of prepared pictures [n, tokens, image_width], normed and (CLIP) projected."""
+        tokens = self.module.vision_model(pixel_values=pixels).last_hidden_state
+        if self.kind == "clip":  # SigLIP has normed them already and has no projection
+            tokens = self.module.visual_projection(self.module.vision_model.post_layernorm(tokens))
+        return tokens  # type: ignore[no-any-return]
+
+    def text_tokens(self, ids: torch.Tensor) -> torch.Tensor:
+        """All tokens of tokenized texts [n, length, width], normed and not projected.
+
+        No mask is needed: CLIP's tokens see only those before them, so padding changes nothing but itself.
+        """
+        return self.module.text_model(input_ids=ids).last_hidden_state  # type: ignore[no-any-return]
+
+    def _rows(self, texts: Sequence[str]) -> list[list[int]]:
+        if len(texts) == 0:
+            return []
+        found = self.tokenizer(list(texts), truncation=True, max_length=self.text_length)
+        return found["input_ids"]  # type: ignore[no-any-return]
+
+    def _padded(self, rows: list[list[int]], full: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        torch = require("torch", "clip", PURPOSE)
+        fixed = full or self.kind != "clip"
+        length = self.text_length if fixed else max((len(row) for row in rows), default=1)
+        ids = np.full((len(rows), length), self._pad, np.int64)
+        mask = np.zeros((len(rows), length), np.int64)
+        for place, row in enumerate(rows):
+            left = length - len(row) if self.tokenizer.padding_side == "left" else 0
+            ids[place, left : left + len(row)] = row
+            mask[place, left : left + len(row)] = 1
+        device = self.module.device
+        return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
+
+
+@dataclass(frozen=True)
+class ClipLoader:
+    """Opens a `Clip` in a worker process."""
+
+    source: str
+    device: str = "cpu"
+    dtype: Literal["float32", "float16"] = "float32"
+
+    def __call__(self, threads: int) -> Clip:
+        """The encoder, using this many threads."""
+        return Clip.open(self.source, device=self.device, dtype=self.dtype, threads=threads)
+
+
+def _check_device(torch: Any, device: str) -> None:
+    try:
+        kind = torch.device(device).type
+    except RuntimeError as error:
+        raise InputError(f"there is no device {device!r}: use cpu, cuda or cuda:1") from error
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise MissingError("torch finds no CUDA here: use device cpu, or install a CUDA build of torch")

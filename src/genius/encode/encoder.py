@@ -1,0 +1,51 @@
+"""What every encoder can do: turn pictures and texts into features, apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+class Encoder(Protocol):
+    """Frozen towers for pictures and for texts.
+
+    The fingerprint changes with anything that changes a feature: weights, preprocessing, tokenizer.
+    """
+
+    @property
+    def fingerprint(self) -> str:
+        """What identifies these towers."""
+
+    @property
+    def image_width(self) -> int:
+        """How many numbers a picture becomes."""
+
+    @property
+    def text_width(self) -> int:
+        """How many numbers a text becomes."""
+
+    @property
+    def image_parts(self) -> Mapping[str, int]:
+        """What a picture's features are made of: names and widths of parts that stand side by side."""
+
+    @property
+    def text_parts(self) -> Mapping[str, int]:
+        """What a text's features are made of."""
+
+    def images(self, pictures: Sequence[Image.Image]) -> np.ndarray:
+        """Features [n, image_width] of upright RGB pictures, not normalised."""
+
+    def texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Features [n, text_width] of texts, not normalised; what is too long is cut."""
+
+
+class EncoderLoader(Protocol):
+    """Something small that can be sent to a worker process and opens the encoder there."""
+
+    def __call__(self, threads: int) -> Encoder:
+        """The encoder, using this many threads."""

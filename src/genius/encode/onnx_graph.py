@@ -1,0 +1,72 @@
+"""A short way to write ONNX graphs by hand, so that towers can be built from bare weights without torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from genius.errors import require
+
+OPSET = 17
+IR_VERSION = 8
+
+
+class Graph:
+    """Nodes in the order in which they are added; every method returns the name of its result."""
+
+    def __init__(self, name: str) -> None:
+        self._onnx = require("onnx", "train", "building the encoder's towers")
+        self._name = name
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+        self._count = 0
+
+    def input(self, name: str, dtype: type[np.generic], shape: tuple[int | str, ...]) -> str:
+        """Declare an input; a dimension with a name may vary."""
+        self._inputs.append(self._value(name, dtype, shape))
+        return name
+
+    def output(self, name: str, value: str, shape: tuple[int | str, ...]) -> None:
+        """Give a result a name by which it leaves the graph."""
+        self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
+        self._outputs.append(self._value(name, np.float32, shape))
+
+    def constant(self, array: np.ndarray) -> str:
+        """A fixed array."""
+        name = self._new("constant")
+        self._constants.append(self._onnx.numpy_helper.from_array(np.array(array, order="C"), name))
+        return name
+
+    def node(self, operator: str, *inputs: str | np.ndarray | np.generic, **attributes: Any) -> str:
+        """One operator with one result; arrays and numbers among the inputs become constants."""
+        names = [value if isinstance(value, str) else self.constant(np.asarray(value)) for value in inputs]
+        result = self._new(operator.lower())
+        self._nodes.append(self._onnx.helper.make_node(operator, names, [result], **attributes))
+        return result
+
+    def linear(self, value: str, weight: np.ndarray, bias: np.ndarray) -> str:
+        """`value · weightᵀ + bias`, the weight as PyTorch keeps it."""
+        return self.node("Add", self.node("MatMul", value, weight.T), bias)
+
+    def bytes(self) -> bytes:
+        """The finished model, checked."""
+        graph = self._onnx.helper.make_graph(
+            self._nodes, self._name, self._inputs, self._outputs, self._constants
+        )
+        model = self._onnx.helper.make_model(
+            graph, opset_imports=[self._onnx.helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
+        )
+        self._onnx.checker.check_model(model)
+        content: bytes = model.SerializeToString(deterministic=True)
+        return content
+
+    def _value(self, name: str, dtype: type[np.generic], shape: tuple[int | str, ...]) -> Any:
+        element = self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return self._onnx.helper.make_tensor_value_info(name, element, shape)
+
+    def _new(self, stem: str) -> str:
+        self._count += 1
+        return f"{stem}_{self._count}"

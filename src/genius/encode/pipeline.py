@@ -1,0 +1,207 @@
+"""Encode a collection: what the cache does not know yet, in several processes, to one features artifact."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import platformdirs
+from PIL import Image
+
+from genius.data.images import load
+from genius.data.mbeir import Tree
+from genius.data.records import ImageSource
+from genius.encode.cache import FeatureCache, content_key
+from genius.encode.contents import Contents
+from genius.encode.encoder import Encoder, EncoderLoader
+from genius.encode.features import Features, is_of, write_features
+from genius.encode.runtime import cores
+from genius.errors import GeniusError, InputError
+from genius.progress import bar
+
+IMAGE_BATCH = 16
+TEXT_BATCH = 512
+
+Encoded = tuple[np.ndarray, list[InputError | None]]
+
+
+@dataclass
+class Report:
+    """What was done: how much was encoded, how much was known, what failed."""
+
+    encoded: int = 0
+    known: int = 0
+    failures: list[InputError] = field(default_factory=list)
+
+
+def encode(
+    contents: Contents, loader: EncoderLoader, out: Path | str, *, cache: Path, workers: int = 1
+) -> Report:
+    """Write the features of `contents` to the artifact `out`; a picture that can't be read has no row.
+
+    Stopped at any moment, it goes on where it was: what is encoded is in the cache, batch by batch.
+    """
+    encoder = loader(workers)
+    home = cache / encoder.fingerprint[:16]
+    report = Report()
+    with (
+        _workers(loader, encoder, workers) as run,
+        FeatureCache(home / "images.cache", encoder.image_width) as images,
+        FeatureCache(home / "texts.cache", encoder.text_width) as texts,
+    ):
+        image_keys = _encode_images(contents, images, run, report)
+        text_keys = {text: content_key(text.encode()) for text in contents.texts}
+        _encode_texts(text_keys, texts, run, report)
+        # The same pictures under the same names and the same texts are the same features.
+        digest = content_key(
+            b"".join(name.encode() + key for name, key in (image_keys | text_keys).items())
+        ).hex()
+        if not is_of(out, encoder, digest):
+            write_features(
+                out,
+                encoder,
+                digest,
+                (list(image_keys), images.rows(list(image_keys.values()))),
+                (list(text_keys), texts.rows(list(text_keys.values()))),
+            )
+    return report
+
+
+def default_cache() -> Path:
+    """Where features are cached for the user."""
+    return platformdirs.user_cache_path("genius") / "features"
+
+
+def tree_features(tree: Tree, loader: EncoderLoader, cache: Path) -> tuple[Features, Report]:
+    """The features of a whole M-BEIR tree, kept in the cache."""
+    contents = Contents()
+    contents.add_tree(tree)
+    encoder = loader(1)
+    place = content_key(str(tree.path.resolve()).encode()).hex()
+    out = cache / encoder.fingerprint[:16] / f"tree-{place}"
+    report = encode(contents, loader, out, cache=cache, workers=cores())
+    return Features.open(out, encoder), report
+
+
+Run = Callable[[Callable[..., Encoded], Iterable[Any]], Iterator[Encoded]]
+
+
+def _encode_images(contents: Contents, cache: FeatureCache, run: Run, report: Report) -> dict[str, bytes]:
+    """Fill the cache with the pictures; returns their keys by name, without those that failed."""
+    keys: dict[str, bytes] = {}
+    for name, source in contents.images.items():
+        try:
+            keys[name] = content_key(source.read())
+        except InputError as error:
+            report.failures.append(error)
+    names = list(keys)
+    todo = [names[position] for position in cache.missing(list(keys.values()))]
+    report.known += len(keys) - len(todo)
+    batches = _batches(todo, IMAGE_BATCH)
+    failed: set[bytes] = set()
+    with bar("encoding pictures", total=len(todo), unit="pictures") as shown:
+        done = run(encode_images, [[contents.images[name] for name in batch] for batch in batches])
+        for batch, (rows, errors) in zip(batches, done, strict=True):
+            bad = {position for position, error in enumerate(errors) if error is not None}
+            good = [name for position, name in enumerate(batch) if position not in bad]
+            cache.add([keys[name] for name in good], rows)
+            failed |= {keys[batch[position]] for position in bad}
+            report.failures += [error for error in errors if error is not None]
+            report.encoded += len(good)
+            shown.advance(len(batch))
+    return {name: key for name, key in keys.items() if key not in failed}
+
+
+def _encode_texts(keys: dict[str, bytes], cache: FeatureCache, run: Run, report: Report) -> None:
+    texts = list(keys)
+    todo = [texts[position] for position in cache.missing(list(keys.values()))]
+    report.known += len(keys) - len(todo)
+    batches = _batches(sorted(todo, key=len), TEXT_BATCH)  # texts of like length are quicker together
+    with bar("encoding texts", total=len(todo), unit="texts") as shown:
+        for batch, (rows, _) in zip(batches, run(encode_texts, batches), strict=True):
+            cache.add([keys[text] for text in batch], rows)
+            report.encoded += len(batch)
+            shown.advance(len(batch))
+
+
+def _batches(things: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    return [things[start : start + size] for start in range(0, len(things), size)]
+
+
+# --- in a worker -----------------------------------------------------------------------------------
+
+_encoder: Encoder | None = None
+
+
+def encode_images(sources: Sequence[ImageSource], encoder: Encoder | None = None) -> Encoded:
+    """Features of the pictures that can be read, and for each picture its error or None."""
+    encoder = encoder or _own_encoder()
+    pictures: list[Image.Image] = []
+    errors: list[InputError | None] = []
+    for source in sources:
+        try:
+            pictures.append(load(source))
+            errors.append(None)
+        except InputError as error:
+            errors.append(error)
+    rows = encoder.images(pictures) if pictures else np.zeros((0, encoder.image_width), np.float32)
+    return rows, errors
+
+
+def encode_texts(texts: Sequence[str], encoder: Encoder | None = None) -> Encoded:
+    """Features of texts."""
+    return (encoder or _own_encoder()).texts(texts), []
+
+
+def _own_encoder() -> Encoder:
+    if _encoder is None:
+        raise GeniusError("a worker has no encoder")
+    return _encoder
+
+
+def _start_worker(loader: EncoderLoader) -> None:
+    """Open the encoder, and end when the process that started this one has died."""
+    globals()["_encoder"] = loader(1)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+@contextlib.contextmanager
+def _workers(loader: EncoderLoader, encoder: Encoder, workers: int) -> Iterator[Run]:
+    """Something that runs a function over batches, in order: here, or in that many processes."""
+    if workers <= 1:
+        yield lambda function, batches: (function(batch, encoder) for batch in batches)
+        return
+    # spawned, not forked: the runtime's threads don't survive a fork
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, _start_worker, (loader,)) as pool:
+        yield lambda function, batches: _in_order(pool, function, batches, 4 * workers)
+
+
+def _in_order(
+    pool: ProcessPoolExecutor, function: Callable[..., Encoded], batches: Iterable[Any], ahead: int
+) -> Iterator[Encoded]:
+    """The results in the batches' order, with no more than `ahead` of them under way."""
+    under_way: deque[Future[Encoded]] = deque()
+    for batch in batches:
+        under_way.append(pool.submit(function, batch))
+        if len(under_way) >= ahead:
+            yield under_way.popleft().result()
+    while under_way:
+        yield under_way.popleft().result()

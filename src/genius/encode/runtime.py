@@ -1,0 +1,21 @@
+"""ONNX Runtime, set up one way."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def session(model: bytes | str, threads: int | None = None) -> Any:
+    """A session on the CPU, by default with a thread per core; they don't spin while they wait."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or cores()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

@@ -1,0 +1,200 @@
+"""Joining by fusion: UniIR's two ways to make one vector of a picture and a text, for training with torch.
+
+Score fusion adds the towers' features. Feature fusion runs a small transformer (an encoder as T5 has it) over
+the towers' tokens, text first, and takes the mean of what comes out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genius.errors import InputError, require
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+    from torch import Tensor, nn
+
+    from genius.encode.clip import Clip
+else:
+    torch = require("torch", "clip", "fusion of features")
+    nn = torch.nn
+
+
+def score_fusion(image: Tensor, text: Tensor, has_image: Tensor, has_text: Tensor) -> Tensor:
+    """The sum [n, width] of image and text features, of those that are there ([n], true or false)."""
+    return image * has_image[:, None].to(image.dtype) + text * has_text[:, None].to(text.dtype)
+
+
+@dataclass(frozen=True)
+class TokenFusionSettings:
+    """Sizes of the transformer; the defaults are UniIR's."""
+
+    layers: int = 2
+    heads: int = 12
+    head_width: int = 64
+    inner_width: int = 2048
+    buckets: int = 32
+    max_distance: int = 128
+    dropout: float = 0.1
+    masked: bool = False
+    """Whether padding and what is absent stay out; UniIR lets the empty text and a grey image take part."""
+
+
+class TokenFusion(nn.Module):
+    """Text tokens and image tokens to one vector each.
+
+    The first image token has position `text_length`, however little padding a batch carries: so a result
+    does not depend on the texts beside it.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        text_length: int,
+        settings: TokenFusionSettings | None = None,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.settings = settings = settings or TokenFusionSettings()
+        self.text_length = text_length
+        self.bias = nn.Embedding(settings.buckets, settings.heads)
+        self.layers = nn.ModuleList(FusionLayer(width, settings) for _ in range(settings.layers))
+        self.norm = nn.RMSNorm(width, eps=1e-6)
+        self.dropout = nn.Dropout(settings.dropout)
+        self._start(width, generator)
+
+    def forward(
+        self,
+        text: Tensor,
+        image: Tensor,
+        text_kept: Tensor | None = None,
+        image_kept: Tensor | None = None,
+    ) -> Tensor:
+        """Vectors [n, width] of text tokens [n, m, width] and image tokens [n, k, width].
+
+        What is kept ([n, m] or [n], [n, k] or [n]; without it, all) matters only if the settings say
+        `masked`; a row of which nothing is kept becomes zeros.
+        """
+        value: Tensor = self.dropout(torch.cat([text, image], 1))
+        bias = self._bias(text.shape[1], image.shape[1]).to(value.dtype)
+        kept = None
+        if self.settings.masked:
+            kept = torch.cat([_kept(text, text_kept), _kept(image, image_kept)], 1)
+            away = torch.finfo(value.dtype).min
+            bias = bias + torch.where(kept, 0, away).to(value.dtype)[:, None, None]
+        for layer in self.layers:
+            value = layer(value, bias)
+        value = self.dropout(self.norm(value))
+        if kept is None:
+            return value.mean(1)
+        share = kept[:, :, None].to(value.dtype)
+        return (value * share).sum(1) / share.sum(1).clamp(min=1)
+
+    def _bias(self, texts: int, images: int) -> Tensor:
+        """What attention adds for the distance of two tokens [1, heads, length, length]."""
+        device = self.bias.weight.device
+        after = torch.arange(images, device=device) + self.text_length
+        positions = torch.cat([torch.arange(texts, device=device), after])
+        buckets = distance_buckets(
+            positions[None] - positions[:, None], self.settings.buckets, self.settings.max_distance
+        )
+        found: Tensor = self.bias(buckets)
+        return found.permute(2, 0, 1)[None]
+
+    def _start(self, width: int, generator: torch.Generator | None) -> None:
+        """Random weights of the sizes that T5 starts with; attention without scaling needs small queries."""
+        settings = self.settings
+        inner = settings.heads * settings.head_width
+        scales = {"query": (width * settings.head_width) ** -0.5, "out": inner**-0.5}
+        scales["shrink"] = settings.inner_width**-0.5
+        for name, weight in self.named_parameters():
+            if weight.ndim == 2:
+                scale = scales.get(name.split(".")[-2], width**-0.5)
+                nn.init.normal_(weight, std=scale, generator=generator)
+
+
+class FusionLayer(nn.Module):
+    """Attention and a feed-forward part, each normed before and added to what came in."""
+
+    def __init__(self, width: int, settings: TokenFusionSettings) -> None:
+        super().__init__()
+        self.heads, self.rate = settings.heads, settings.dropout
+        inner = settings.heads * settings.head_width
+        self.attention_norm = nn.RMSNorm(width, eps=1e-6)
+        self.query = nn.Linear(width, inner, bias=False)
+        self.key = nn.Linear(width, inner, bias=False)
+        self.value = nn.Linear(width, inner, bias=False)
+        self.out = nn.Linear(inner, width, bias=False)
+        self.inner_norm = nn.RMSNorm(width, eps=1e-6)
+        self.widen = nn.Linear(width, settings.inner_width, bias=False)
+        self.shrink = nn.Linear(settings.inner_width, width, bias=False)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(self, value: Tensor, bias: Tensor) -> Tensor:
+        """The next tokens [n, length, width]; `bias` is added to attention's scores."""
+        value = value + self.dropout(self._attended(self.attention_norm(value), bias))
+        inner: Tensor = self.dropout(torch.relu(self.widen(self.inner_norm(value))))
+        added: Tensor = self.dropout(self.shrink(inner))
+        return value + added
+
+    def _attended(self, value: Tensor, bias: Tensor) -> Tensor:
+        query, key, content = (
+            part(value).unflatten(2, (self.heads, -1)).transpose(1, 2)
+            for part in (self.query, self.key, self.value)
+        )
+        mixed = nn.functional.scaled_dot_product_attention(
+            query,
+            key,
+            content,
+            attn_mask=bias.to(query.dtype),
+            dropout_p=self.rate if self.training else 0.0,
+            scale=1.0,
+        )
+        found: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return found
+
+
+def distance_buckets(distance: Tensor, buckets: int, max_distance: int) -> Tensor:
+    """The buckets of distances between tokens: half of them forward, and of each half the nearer ones exact,
+    the farther ones growing by a constant factor up to `max_distance`."""
+    half = buckets // 2
+    exact = half // 2
+    far = distance.abs()
+    steps = torch.log(far.clamp(min=1).float() / exact) / math.log(max_distance / exact) * (half - exact)
+    wide = (exact + steps.long()).clamp(max=half - 1)
+    return torch.where(far < exact, far, wide) + (distance > 0).long() * half
+
+
+def tokens_of(
+    clip: Clip, pictures: Sequence[Image.Image | None], texts: Sequence[str | None]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Text tokens, image tokens, and which of each are kept: what `TokenFusion` takes, with gradients.
+
+    An absent text is encoded as an empty one and an absent picture as mean colour, once for all of them.
+    """
+    if clip.token_widths[0] != clip.token_widths[1]:
+        raise InputError(
+            f"text tokens are {clip.token_widths[0]} wide and image tokens {clip.token_widths[1]}: "
+            "feature fusion needs a model where they are the same; use score fusion"
+        )
+    there = [picture for picture in pictures if picture is not None]
+    pixels = clip.pixels(there)
+    grey = pixels.new_zeros((int(len(there) < len(pictures)), *pixels.shape[1:]))
+    image = clip.image_tokens(torch.cat([grey, pixels]))
+    has_image = torch.tensor([picture is not None for picture in pictures], device=image.device)
+    has_text = torch.tensor([text is not None for text in texts], device=image.device)
+    rows = torch.where(has_image, has_image.cumsum(0) - 1 + len(grey), 0)
+    ids, mask = clip.tokenize([text or "" for text in texts], full=True)
+    return clip.text_tokens(ids), image[rows], mask.bool() & has_text[:, None], has_image
+
+
+def _kept(tokens: Tensor, kept: Tensor | None) -> Tensor:
+    """Which tokens take part [n, length], from one flag per row or per token."""
+    if kept is None:
+        return torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+    return (kept if kept.ndim == 2 else kept[:, None]).bool().expand(tokens.shape[:2])

@@ -1,0 +1,40 @@
+"""Metrics of a ranking, computed by ir_measures.
+
+`hit@k` is what M-BEIR calls recall: whether any relevant item is among the first k. `recall@5` is the share
+of the relevant items that are. A query without a result counts as a miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from genius.errors import require
+
+METRICS = ("hit@1", "hit@5", "hit@10", "recall@5", "ndcg@10", "mrr")
+
+Ranking = Mapping[str, Sequence[str]]
+"""The items found for each query, best first."""
+Relevant = Mapping[str, Sequence[str]]
+"""The items that answer each query."""
+
+
+def evaluate(ranking: Ranking, relevant: Relevant, metrics: Sequence[str] = METRICS) -> dict[str, float]:
+    """The mean of each metric over the queries of `relevant`."""
+    measures = require("ir_measures", "evaluate", "evaluating")
+    by_name = {name: _measure(measures, name) for name in metrics}
+    judged = [measures.Qrel(query, item, 1) for query, items in relevant.items() for item in items]
+    # Ranks, not scores, are what was found: equal scores must not be put into another order.
+    found = [
+        measures.ScoredDoc(query, item, float(-rank))
+        for query, items in ranking.items()
+        for rank, item in enumerate(items)
+    ]
+    values = measures.calc_aggregate(list(by_name.values()), judged, found)
+    return {name: float(values[measure]) for name, measure in by_name.items()}
+
+
+def _measure(measures: object, name: str) -> object:
+    """ir_measures' name for ours."""
+    kind, _, cutoff = name.partition("@")
+    names = {"hit": "Success", "recall": "R", "ndcg": "nDCG", "mrr": "RR"}
+    return measures.parse_measure(f"{names[kind]}@{cutoff}" if cutoff else names[kind])  # type: ignore[attr-defined]

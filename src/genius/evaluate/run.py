@@ -1,0 +1,65 @@
+"""An evaluation from a tree and a model: features, embeddings, systems, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from genius import __version__
+from genius.data.mbeir import Split, Tree
+from genius.encode.corpus import read_pool, read_queries
+from genius.encode.pipeline import tree_features
+from genius.errors import InputError
+from genius.evaluate.dense import dense_systems, embed, own_items
+from genius.evaluate.protocol import Benchmark, Evaluation, PoolName, run_protocol
+from genius.model import Model
+
+
+@dataclass(frozen=True)
+class Result:
+    """Figures, and what they were made from, so that they can be made again."""
+
+    evaluation: Evaluation
+    settings: dict[str, Any]
+    made_from: dict[str, str]
+
+
+def evaluate_model(
+    tree_path: Path | str,
+    model_path: Path | str,
+    *,
+    split: Split,
+    cache: Path,
+    pools: Sequence[PoolName] = ("local", "union"),
+    tasks: Sequence[str] | None = None,
+    exclude: bool = False,
+) -> Result:
+    """Evaluate a model on a split of a tree by M-BEIR's protocol.
+
+    Raises InputError for a task that the split does not have, or a positive that no pool holds.
+    """
+    tree, model = Tree(tree_path), Model.open(model_path)
+    tree.check(split)
+    features, _ = tree_features(tree, model.encoder_loader, cache)
+    pool = read_pool(tree, features, split)
+    queries = read_queries(tree, features, pool, split)
+    known = {str(task.task) for task in queries}
+    for name in tasks or ():
+        if name not in known:
+            raise InputError(f"there is no task {name!r} in {split}; there are: {', '.join(sorted(known))}")
+    queries = [task for task in queries if not tasks or str(task.task) in tasks]
+    excluding = own_items(features, pool, queries) if exclude else None
+    systems = dense_systems(embed(model, features, pool, queries), excluding=excluding)
+    benchmark = Benchmark(tree, split, pool.numbers, {task.task: task.ids for task in queries})
+    settings = {
+        "split": split,
+        "pools": list(pools),
+        "tasks": sorted(known) if not tasks else list(tasks),
+        "exclude_query_item": exclude,
+        "recipe": model.settings["recipe"],
+        "genius": __version__,
+    }
+    made_from = {"model": model.fingerprint, "features": features.fingerprint}
+    return Result(run_protocol(benchmark, systems, pools), settings, made_from)

@@ -1,0 +1,137 @@
+"""A model: one folder that holds all that a search needs, and grows stage by stage.
+
+After stage 0 it embeds items and queries for dense search. What it can't do yet is a clear error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genius import storage
+from genius.data.images import load
+from genius.data.records import ImageSource, Item, Modality, Query
+from genius.data.text import clean
+from genius.encode.encoder import Encoder, EncoderLoader
+from genius.encode.lite import FILES as TOWER_FILES
+from genius.encode.lite import LiteLoader
+from genius.encode.runtime import cores, session
+from genius.errors import InputError, MissingError
+
+KIND = "model"
+FORMAT = 1
+STAGES = ("encoder", "quantizer", "decoder")
+MODALITIES = tuple(Modality)
+"""The order in which modalities are numbered."""
+
+Rows = tuple[np.ndarray, np.ndarray]
+"""Features [n, width], and which of them are there [n]."""
+
+
+class Model:
+    """A trained model, opened for use; torch is not needed."""
+
+    def __init__(self, artifact: storage.Artifact, threads: int | None = None) -> None:
+        self.path = artifact.path
+        self.fingerprint = artifact.fingerprint
+        self.settings = artifact.manifest.settings
+        self.stages: list[str] = self.settings["stages"]
+        self._artifact = artifact
+        self._threads = threads
+
+    @classmethod
+    def open(cls, path: Path | str, *, threads: int | None = None) -> Model:
+        """The model at `path`. Raises InputError, MismatchError or DamagedError if there is no whole one."""
+        return cls(storage.open(path, kind=KIND, format=FORMAT), threads)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The towers that the model was trained on."""
+        return self.encoder_loader(self._threads or cores())
+
+    @property
+    def encoder_loader(self) -> EncoderLoader:
+        """What opens these towers, here or in a worker process."""
+        described = self.settings["encoder"]
+        if described["kind"] == "lite":
+            for name in TOWER_FILES:
+                self._artifact.file(f"towers/{name}")
+            return LiteLoader(self.path / "towers", described["fingerprint"])
+        from genius.encode.clip import ClipLoader
+
+        return ClipLoader(described["source"])
+
+    @property
+    def width(self) -> int:
+        """Of the joined embedding."""
+        return int(self.settings["width"])
+
+    # --- from features
+
+    def join_items(self, image: Rows, text: Rows, modality: np.ndarray) -> np.ndarray:
+        """Joined embeddings [n, width] of items, of unit length."""
+        return self._run(self._items, image, text, modality=modality.astype(np.int64))
+
+    def join_queries(self, image: Rows, text: Rows, instruction: Rows) -> np.ndarray:
+        """Joined embeddings [n, width] of queries, of unit length."""
+        return self._run(self._queries, image, text, instruction)
+
+    def _run(self, graph: Any, *parts: Rows, **more: np.ndarray) -> np.ndarray:
+        inputs = dict(more)
+        for name, (rows, present) in zip(("image", "text", "instruction"), parts, strict=False):
+            inputs[name] = np.ascontiguousarray(rows, np.float32)
+            inputs[f"has_{name}"] = present.astype(bool)
+        joined: np.ndarray = graph.run(["joined"], inputs)[0]
+        return joined
+
+    @cached_property
+    def _items(self) -> Any:
+        return self._graph("encoder", "items.onnx")
+
+    @cached_property
+    def _queries(self) -> Any:
+        return self._graph("encoder", "queries.onnx")
+
+    def _graph(self, stage: str, name: str) -> Any:
+        if stage not in self.stages:
+            raise MissingError(
+                f"{self.path} has no {stage} yet (it has: {', '.join(self.stages) or 'nothing'}); "
+                f"train it with: genius train RECIPE -o {self.path}"
+            )
+        return session(str(self._artifact.file(name)), self._threads)
+
+    # --- from items and queries
+
+    def embed_items(self, items: Sequence[Item]) -> np.ndarray:
+        """Joined embeddings of items. Raises InputError for a picture that can't be read."""
+        modality = np.array([MODALITIES.index(item.modality) for item in items], np.int64)
+        images = self._encode_images([item.image for item in items])
+        return self.join_items(images, self._encode_texts([clean(item.text) for item in items]), modality)
+
+    def embed_queries(self, queries: Sequence[Query]) -> np.ndarray:
+        """Joined embeddings of queries; of an instruction only what it says counts, not where it is from."""
+        if not queries:
+            raise InputError("there is no query to embed")
+        return self.join_queries(
+            self._encode_images([query.image for query in queries]),
+            self._encode_texts([clean(query.text) for query in queries]),
+            self._encode_texts([clean(query.instruction) for query in queries]),
+        )
+
+    def _encode_images(self, sources: Sequence[ImageSource | None]) -> Rows:
+        present = np.array([source is not None for source in sources])
+        rows = np.zeros((len(sources), self.encoder.image_width), np.float32)
+        if present.any():
+            rows[present] = self.encoder.images([load(source) for source in sources if source is not None])
+        return rows, present
+
+    def _encode_texts(self, texts: Sequence[str]) -> Rows:
+        present = np.array([bool(text) for text in texts])
+        rows = np.zeros((len(texts), self.encoder.text_width), np.float32)
+        if present.any():
+            rows[present] = self.encoder.texts([text for text in texts if text])
+        return rows, present

@@ -1,0 +1,1 @@
+"""The room of algorithms over arrays: exact and approximate dense search."""

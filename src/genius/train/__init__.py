@@ -1,0 +1,1 @@
+"""The room where models are trained: recipes, one loop for all stages, and the stages themselves."""

@@ -1,0 +1,184 @@
+"""The one training loop, for all stages.
+
+A stage says what its network is, what a step's loss is and how good the network is on validation; the loop
+does the rest: AdamW, warm-up and cosine, clipping, accumulation, an average of the weights, validation, the
+best checkpoint, early stop, a log, and going on after a kill as if nothing had happened. Everything random in
+a step comes from the seed and the step's number, so a resumed run takes the very same steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from genius import progress
+from genius.errors import GeniusError
+from genius.train import checkpoint, distributed
+from genius.train.journal import Journal
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """How a stage's network is trained."""
+
+    steps: int = 1000
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05
+    warm_up: int = 100
+    final_rate: float = 0.0
+    """Share of the learning rate that is left at the end of the cosine."""
+    betas: tuple[float, ...] = (0.9, 0.98)
+    clip: float = 1.0
+    """Largest norm of a gradient; 0 is off."""
+    accumulate: int = 1
+    """Batches whose gradients are added up for one step."""
+    average: float = 0.998
+    """Decay of the running average of the weights, which is what is kept; 0 is off."""
+    validate_every: int = 250
+    patience: int = 0
+    """Validations without a better result after which training stops; 0 is never."""
+    save_every: int = 250
+    """Steps between states that a killed run goes on from."""
+
+
+class Stage(Protocol):
+    """What the loop needs to know of a stage."""
+
+    name: str
+    network: torch.nn.Module
+
+    def loss(self, step: int, part: int) -> torch.Tensor:
+        """The loss of this process's share of batch `part` of a step; the shares' losses add up."""
+
+    def validate(self) -> dict[str, float]:
+        """How good the network is; `score` decides, higher is better."""
+
+
+@dataclass
+class Progress:
+    """Where a run is."""
+
+    step: int = 0
+    best: float = -math.inf
+    best_step: int = 0
+    stale: int = 0
+    seconds: float = 0.0
+    scores: dict[str, float] = field(default_factory=dict)
+
+
+def train(stage: Stage, settings: LoopSettings, folder: Path, *, seed: int) -> dict[str, float]:
+    """Train a stage, keeping its state in `folder`; leaves the network with its best weights.
+
+    Returns the validation of these weights. Called again after a kill it goes on; called again after the end
+    it only loads the result.
+    """
+    torch.manual_seed(seed)
+    optimizer = _optimizer(stage.network, settings)
+    average = {name: value.detach().clone() for name, value in stage.network.state_dict().items()}
+    state = Progress(**checkpoint.load(folder / "last", stage.network, average, optimizer))
+    started = time.monotonic() - state.seconds
+    with (
+        contextlib.closing(Journal(folder, state.step)) as journal,
+        progress.bar(f"training {stage.name}", total=settings.steps, unit="steps") as bar,
+    ):
+        bar.advance(state.step)
+        while state.step < settings.steps and not (settings.patience and state.stale >= settings.patience):
+            rate = learning_rate(settings, state.step)
+            loss = _step(stage, settings, optimizer, state.step, rate, seed)
+            _follow(average, stage.network, settings.average, state.step)
+            state.step += 1
+            state.seconds = time.monotonic() - started
+            journal.write(step=state.step, loss=loss, learning_rate=rate, seconds=round(state.seconds, 2))
+            bar.advance()
+            last = state.step == settings.steps
+            if last or state.step % settings.validate_every == 0:
+                _validate(stage, average, optimizer, state, folder, journal)
+            if last or state.step % settings.save_every == 0:
+                checkpoint.save(folder / "last", stage.network, average, optimizer, asdict(state))
+    best = checkpoint.load(folder / "best", stage.network)
+    return dict(best["scores"])
+
+
+def learning_rate(settings: LoopSettings, step: int) -> float:
+    """The rate of a step: a straight rise, then half a cosine."""
+    rise = min(1.0, (step + 1) / max(1, settings.warm_up))
+    fall = 0.5 * (1 + math.cos(math.pi * step / settings.steps))
+    return settings.learning_rate * rise * (settings.final_rate + (1 - settings.final_rate) * fall)
+
+
+def _optimizer(network: torch.nn.Module, settings: LoopSettings) -> torch.optim.AdamW:
+    """AdamW; vectors (biases, gains) are not decayed."""
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    first, second = settings.betas
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(first, second))
+
+
+def _step(
+    stage: Stage, settings: LoopSettings, optimizer: torch.optim.AdamW, step: int, rate: float, seed: int
+) -> float:
+    """One step of the optimizer; returns the mean loss of its batches."""
+    stage.network.train()
+    optimizer.zero_grad(set_to_none=True)
+    total = 0.0
+    for part in range(settings.accumulate):
+        # Dropout, too, is a function of the step alone.
+        torch.manual_seed((seed * 1_000_003 + step) * 64 + part * 8 + distributed.rank())
+        loss = stage.loss(step, part) / settings.accumulate
+        loss.backward()  # type: ignore[no-untyped-call]
+        total += distributed.total(loss.detach())
+    if not math.isfinite(total):
+        raise GeniusError(
+            f"training {stage.name} broke down at step {step + 1}: the loss is {total}; "
+            "lower the learning rate or clip gradients"
+        )
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    distributed.sum_gradients(parameters)
+    if settings.clip:
+        torch.nn.utils.clip_grad_norm_(parameters, settings.clip)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
+    return total
+
+
+def _follow(average: dict[str, torch.Tensor], network: torch.nn.Module, decay: float, step: int) -> None:
+    """Move the average towards the weights, quickly in the first steps."""
+    share = 1 - min(decay, (step + 1) / (step + 10)) if decay else 1.0
+    for name, value in network.state_dict().items():
+        if value.is_floating_point():
+            average[name].lerp_(value, share)
+        else:
+            average[name].copy_(value)
+
+
+def _validate(
+    stage: Stage,
+    average: dict[str, torch.Tensor],
+    optimizer: torch.optim.AdamW,
+    state: Progress,
+    folder: Path,
+    journal: Journal,
+) -> None:
+    """Validate the averaged weights, and keep them if they are the best so far."""
+    current = {name: value.clone() for name, value in stage.network.state_dict().items()}
+    stage.network.load_state_dict(average)
+    stage.network.eval()
+    with torch.no_grad():
+        state.scores = stage.validate()
+    journal.write(step=state.step, **{f"val_{name}": value for name, value in state.scores.items()})
+    if state.scores["score"] > state.best:
+        state.best, state.best_step, state.stale = state.scores["score"], state.step, 0
+        checkpoint.save(folder / "best", stage.network, {}, None, asdict(state))
+    else:
+        state.stale += 1
+    stage.network.load_state_dict(current)

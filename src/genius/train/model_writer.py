@@ -1,0 +1,122 @@
+"""Writes what was trained into a model's folder."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from genius import storage
+from genius.encode.encoder import Encoder
+from genius.encode.export import export
+from genius.encode.features import Features
+from genius.encode.heads import Heads
+from genius.encode.lite import FILES as TOWER_FILES
+from genius.model import FORMAT, KIND
+from genius.train.encoder import EncoderSettings
+
+
+def write_dense_model(
+    out: Path,
+    recipe: dict[str, Any],
+    settings: EncoderSettings,
+    heads: Heads,
+    encoder: Encoder,
+    towers: Path | None,
+    features: Features,
+    scores: dict[str, float],
+) -> None:
+    """Write a model that has its first stage: towers, heads, and graphs that embed items and queries."""
+    content = {
+        "stages": ["encoder"],
+        "encoder": {"kind": settings.towers, "source": settings.source, "fingerprint": encoder.fingerprint},
+        "width": settings.heads.width,
+        "heads": dataclasses.asdict(settings.heads),
+        "recipe": recipe,
+        "validation": {"encoder": scores},
+    }
+    made_from = {"encoder": encoder.fingerprint, "features": features.fingerprint}
+    with storage.create(out, kind=KIND, format=FORMAT, settings=content, made_from=made_from) as draft:
+        if towers is not None:
+            (draft.folder / "towers").mkdir()
+            for name in TOWER_FILES:
+                (draft.folder / "towers" / name).write_bytes((towers / name).read_bytes())
+        save_file(heads.state_dict(), draft.folder / "heads.safetensors")
+        items, queries = item_graph(heads, encoder), query_graph(heads, encoder)
+        (draft.folder / "items.onnx").write_bytes(items)
+        (draft.folder / "queries.onnx").write_bytes(queries)
+        draft.counts["parameters"] = sum(parameter.numel() for parameter in heads.parameters())
+
+
+class _ItemGraph(nn.Module):
+    def __init__(self, heads: Heads) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def forward(
+        self,
+        image: torch.Tensor,
+        has_image: torch.Tensor,
+        text: torch.Tensor,
+        has_text: torch.Tensor,
+        modality: torch.Tensor,
+    ) -> torch.Tensor:
+        heads = self.heads
+        blocks = heads.items(
+            (heads.image_projection(image), has_image), (heads.text_projection(text), has_text)
+        )
+        return heads.joined_items(blocks, modality)
+
+
+class _QueryGraph(nn.Module):
+    def __init__(self, heads: Heads) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def forward(
+        self,
+        image: torch.Tensor,
+        has_image: torch.Tensor,
+        text: torch.Tensor,
+        has_text: torch.Tensor,
+        instruction: torch.Tensor,
+        has_instruction: torch.Tensor,
+    ) -> torch.Tensor:
+        heads = self.heads
+        blocks, wants = heads.queries(
+            (heads.image_projection(image), has_image),
+            (heads.text_projection(text), has_text),
+            (heads.text_projection(instruction), has_instruction),
+        )
+        return heads.joined_queries(blocks, wants)
+
+
+def item_graph(heads: Heads, encoder: Encoder) -> bytes:
+    """The ONNX graph from an item's features to its joined embedding."""
+    return export(_ItemGraph(heads), _examples(encoder, modality=torch.arange(3)), ["joined"])
+
+
+def query_graph(heads: Heads, encoder: Encoder) -> bytes:
+    """The ONNX graph from a query's features to its joined embedding."""
+    generator = torch.Generator().manual_seed(1)
+    instruction = torch.randn(3, encoder.text_width, generator=generator)
+    present = torch.tensor([True, False, True])
+    return export(
+        _QueryGraph(heads), _examples(encoder, instruction=instruction, has_instruction=present), ["joined"]
+    )
+
+
+def _examples(encoder: Encoder, **more: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Three rows of made-up features: a picture, a text, and both."""
+    generator = torch.Generator().manual_seed(0)
+    return {
+        "image": torch.randn(3, encoder.image_width, generator=generator),
+        "has_image": torch.tensor([True, False, True]),
+        "text": torch.randn(3, encoder.text_width, generator=generator),
+        "has_text": torch.tensor([False, True, True]),
+        **more,
+    }

@@ -1,0 +1,120 @@
+"""`genius train`: all stages of a recipe in order, those that are done already left alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from genius import storage
+from genius.data.mbeir import Tree
+from genius.encode import lite
+from genius.encode.corpus import read_pool, read_prompts, read_queries
+from genius.encode.encoder import EncoderLoader
+from genius.encode.pipeline import tree_features
+from genius.errors import InputError
+from genius.model import KIND, Model
+from genius.train import distributed
+from genius.train.encoder import EncoderSettings, EncoderStage
+from genius.train.loop import train
+from genius.train.model_writer import write_dense_model
+from genius.train.recipe import parse, read_toml
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained: a name, a seed, and the settings of each stage."""
+
+    name: str
+    seed: int = 0
+    encoder: EncoderSettings = field(default_factory=EncoderSettings)
+
+
+def read_recipe(path: Path | str) -> Recipe:
+    """The recipe in a TOML file. Raises InputError for what is no recipe, naming the key."""
+    return parse(Recipe, read_toml(path), path=path)
+
+
+def train_model(recipe: Recipe, tree: Tree, out: Path, *, cache: Path, work: Path | None = None) -> Model:
+    """Train what is missing of the model at `out` and open it.
+
+    Beside it, in `work` (by default `out` with `-training` behind its name), is what a stopped run goes on
+    from, and the log of every step.
+    """
+    distributed.start()
+    work = work or out.with_name(f"{out.name}-training")
+    if not _is_done(out, recipe):
+        _train_encoder(recipe, tree, out, work, cache)
+    return Model.open(out)
+
+
+def plan(recipe: Recipe, out: Path) -> list[str]:
+    """What training will do, in sentences."""
+    if _is_done(out, recipe):
+        return [f"{out} was trained by this recipe already: nothing to do."]
+    loop = recipe.encoder.loop
+    return [
+        f"Recipe {recipe.name}, seed {recipe.seed}, to {out}:",
+        "  1. encode what is not in the cache yet (about 70 pictures and 600 texts a second on two cores)",
+        f"  2. stage encoder: {loop.steps:,} steps of {recipe.encoder.batch} queries, validated every "
+        f"{loop.validate_every}",
+    ]
+
+
+def _is_done(out: Path, recipe: Recipe) -> bool:
+    """Whether the model at `out` was made by this very recipe."""
+    if not storage.is_artifact(out):
+        return False
+    manifest = storage.read_manifest(out)
+    return manifest.kind == KIND and manifest.settings["recipe"] == description(recipe)
+
+
+def description(recipe: Recipe) -> dict[str, Any]:
+    """The recipe as JSON keeps it: lists, no tuples."""
+    return _plain(dataclasses.asdict(recipe))  # type: ignore[no-any-return]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _train_encoder(recipe: Recipe, tree: Tree, out: Path, work: Path, cache: Path) -> None:
+    """Stage 0: encode the tree, then train heads over its features."""
+    loader, towers = encoder_loader(recipe.encoder)
+    encoder = loader(1)
+    features, report = tree_features(tree, loader, cache)
+    log.info("Encoded %d pictures and texts, knew %d already.", report.encoded, report.known)
+    for error in report.failures[:5]:
+        log.warning("left out: %s", error)
+    pool = read_pool(tree, features)
+    tasks = read_queries(tree, features, pool, "train"), read_queries(tree, features, pool, "val")
+    prompts = read_prompts(tree, features)
+    stage = EncoderStage(recipe.encoder, encoder, features, pool, tasks, prompts, seed=recipe.seed)
+    scores = train(stage, recipe.encoder.loop, work / "encoder", seed=recipe.seed)
+    log.info(
+        "Stage encoder: validation %s.", ", ".join(f"{name} {value:.1f}" for name, value in scores.items())
+    )
+    if distributed.rank() == 0:
+        write_dense_model(
+            out, description(recipe), recipe.encoder, stage.heads, encoder, towers, features, scores
+        )
+    distributed.wait()
+
+
+def encoder_loader(settings: EncoderSettings) -> tuple[EncoderLoader, Path | None]:
+    """What opens a recipe's encoder, and the folder of its towers if the model is to carry them."""
+    if settings.towers == "lite":
+        towers = lite.build()
+        return lite.loader(towers), towers
+    if not settings.source:
+        raise InputError("the recipe's encoder.source should name a folder or a hub model for clip")
+    from genius.encode.clip import ClipLoader
+    from genius.encode.clip_folder import model_folder
+
+    return ClipLoader(str(model_folder(settings.source))), None

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import os
+import pickle
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from genius.encode.checkpoints import read_checkpoint
+from genius.errors import InputError
+
+torch = pytest.importorskip("torch")
+
+
+def tensors() -> dict[str, Any]:
+    torch.manual_seed(0)
+    whole = torch.randn(4, 6)
+    return OrderedDict(
+        plain=torch.randn(3, 5),
+        transposed=whole.T,
+        part=whole[1:3, ::2],
+        half=torch.randn(7).half(),
+        brain=torch.randn(7).bfloat16(),
+        double=torch.randn(2, 2, 2).double(),
+        whole_numbers=torch.arange(9).reshape(3, 3),
+        flags=torch.tensor([True, False]),
+        scalar=torch.tensor(3.5),
+        empty=torch.zeros(0, 4),
+        parameter=torch.nn.Parameter(torch.randn(2, 2)),
+    )
+
+
+def check(found: dict[str, np.ndarray], expected: dict[str, Any]) -> None:
+    assert set(found) == set(expected)
+    for name, tensor in expected.items():
+        values = tensor.detach().float() if tensor.dtype == torch.bfloat16 else tensor.detach()
+        np.testing.assert_array_equal(found[name], values.numpy(), err_msg=name)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_equals_torch_in_both_formats(tmp_path: Path, zipped: bool) -> None:
+    path = tmp_path / "a.pth"
+    torch.save(tensors(), path, _use_new_zipfile_serialization=zipped)
+    check(read_checkpoint(path), tensors())
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_part_of_a_training_checkpoint(tmp_path: Path, zipped: bool) -> None:
+    """As UniIR saves them: weights beside optimizer state, a number, and a configuration object."""
+    network = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.AdamW(network.parameters())
+    network(torch.randn(4, 3)).sum().backward()
+    optimizer.step()
+    outer = {
+        "model": network.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "epoch": 3,
+        "config": {"lr": 0.1},
+    }
+    path = tmp_path / "a.pth"
+    torch.save(outer, path, _use_new_zipfile_serialization=zipped)
+    check(read_checkpoint(path, part="model"), network.state_dict())
+    with pytest.raises(
+        InputError, match=r"a.pth: has no part 'weights'; it holds: model, optimizer, epoch, config"
+    ):
+        read_checkpoint(path, part="weights")
+
+
+def test_a_configuration_object_is_an_empty_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The classes of omegaconf are not needed to read the weights beside them, and are not imported."""
+    module = type(os)("omegaconf")
+    made = type(
+        "DictConfig", (dict,), {"__module__": "omegaconf", "__reduce__": lambda self: (made, (), {"lr": 1})}
+    )
+    module.DictConfig = made  # type: ignore[attr-defined]
+    monkeypatch.setitem(__import__("sys").modules, "omegaconf", module)
+    torch.save({"model": {"w": torch.ones(2)}, "config": made()}, tmp_path / "a.pth")
+    monkeypatch.undo()
+    np.testing.assert_array_equal(read_checkpoint(tmp_path / "a.pth", part="model")["w"], [1, 1])
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    save_file({"a": np.arange(6.0).reshape(2, 3)}, tmp_path / "a.safetensors")
+    np.testing.assert_array_equal(read_checkpoint(tmp_path / "a.safetensors")["a"], [[0, 1, 2], [3, 4, 5]])
+    content = (tmp_path / "a.safetensors").read_bytes()
+    (tmp_path / "a.safetensors").write_bytes(content[:-8])
+    with pytest.raises(InputError, match=r"a.safetensors: is no whole safetensors file"):
+        read_checkpoint(tmp_path / "a.safetensors")
+
+
+class Hostile:
+    """Runs a command when it is unpickled by anything that trusts it."""
+
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.call = (function, arguments)
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+ATTACKS = {
+    "os.system": (os.system, "touch {}"),
+    "eval": (eval, "open('{}', 'w')"),
+    "open": (open, "{}", "w"),
+    "getattr": (getattr, os, "system"),
+    "print": (exec, "open('{}', 'w')"),
+}
+
+
+@pytest.mark.parametrize("form", ["pickle", "zip", "legacy"])
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_hostile_pickle_is_refused_and_nothing_is_executed(tmp_path: Path, name: str, form: str) -> None:
+    trace = tmp_path / "executed"
+    function, *arguments = ATTACKS[name]
+    arguments = [part.format(trace) if isinstance(part, str) else "x" for part in arguments]
+    hostile = Hostile(function, *arguments)
+    path = tmp_path / "model.pth"
+    if form == "pickle":
+        path.write_bytes(pickle.dumps(hostile))
+    else:
+        torch.save(
+            {"model": {"w": torch.ones(2)}, "x": hostile}, path, _use_new_zipfile_serialization=form == "zip"
+        )
+    with pytest.raises(
+        InputError, match=r"model.pth: was refused: it asks for .* nothing of it was executed"
+    ):
+        read_checkpoint(path, part="model")
+    assert not trace.exists()
+
+
+def test_a_view_that_reaches_beyond_its_storage_is_refused(tmp_path: Path) -> None:
+    torch.save({"w": torch.arange(6.0).reshape(2, 3)}, tmp_path / "a.pth")
+    with zipfile.ZipFile(tmp_path / "a.pth") as source, zipfile.ZipFile(tmp_path / "b.pth", "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name.endswith("data.pkl"):
+                changed = content.replace(b"K\x02K\x03", b"K\x02K\x63")  # the shape (2, 3) becomes (2, 99)
+                assert changed != content
+                content = changed
+            target.writestr(name, content)
+    with pytest.raises(InputError, match=r"b.pth: holds a tensor that reaches beyond its storage"):
+        read_checkpoint(tmp_path / "b.pth")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"hello, this is text and no checkpoint", b"\x80\x02K\x07.", b"PK\x03\x04nonsense"]
+)
+def test_what_is_no_checkpoint(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.pth").write_bytes(content)
+    with pytest.raises(InputError, match=r"a.pth: is no checkpoint"):
+        read_checkpoint(tmp_path / "a.pth")
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_checkpoint_that_is_cut_short(tmp_path: Path, zipped: bool) -> None:
+    path = tmp_path / "a.pth"
+    torch.save({"w": torch.randn(1000)}, path, _use_new_zipfile_serialization=zipped)
+    path.write_bytes(path.read_bytes()[:-1500])
+    with pytest.raises(InputError, match=r"a.pth: is"):
+        read_checkpoint(path)

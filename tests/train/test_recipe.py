@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from genius.errors import InputError
+from genius.train.run import description, read_recipe
+
+ROOT = Path(__file__).parents[2]
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "recipe.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_recipe_is_its_settings(tmp_path: Path) -> None:
+    text = """
+        name = "mine"
+        [encoder]
+        temperature = 1
+        [encoder.heads]
+        image_parts = ["mean:3"]
+        [encoder.loop]
+        steps = 7
+    """
+    recipe = read_recipe(write(tmp_path, text))
+    assert (recipe.name, recipe.seed, recipe.encoder.temperature) == ("mine", 0, 1.0)
+    assert (recipe.encoder.heads.image_parts, recipe.encoder.loop.steps) == (("mean:3",), 7)
+    assert description(recipe)["encoder"]["heads"]["image_parts"] == ["mean:3"]
+
+
+BAD = {
+    'nam = "x"': "unknown key nam: did you mean name?",
+    'name = "x"\n[encoder]\nbatchsize = 3': "unknown key encoder.batchsize: did you mean batch?",
+    'name = "x"\n[encoder.loop]\nlearning_rat = 0.1': "learning_rat: did you mean learning_rate?",
+    'name = "x"\nzzz = 1': "unknown key zzz; known are name, seed, encoder",
+    "seed = 3": "lacks name",
+    'name = "x"\nseed = "one"': "seed should be a whole number, but is 'one'",
+    'name = "x"\nseed = true': "seed should be a whole number, but is True",
+    'name = "x"\n[encoder]\ntowers = "bert"': "encoder.towers should be one of lite, clip, but is 'bert'",
+    'name = "x"\nencoder = 3': "encoder should be a table, but is 3",
+    'name = "x"\n[encoder.heads]\ntext_parts = "mean"': "text_parts should be a list, but is 'mean'",
+    'name = "x"\n[encoder]\nbatch = 1': "in [encoder]: batch should be at least 2",
+    "name = ": "is no TOML",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD.items())
+def test_bad_recipes(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        read_recipe(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
+def test_a_recipe_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such recipe"):
+        read_recipe(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("recipes/**/*.toml")), ids=lambda path: path.name)
+def test_the_recipes_that_ship_are_sound(path: Path) -> None:
+    assert read_recipe(path).name == path.stem
