@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from genius import storage
 from genius.encode import efficientnet, lite, minilm
+from tests.miniature import COLOURS
 
 # blocks of a small network: width, kernel, stride, in the seven stages of the paper
 BLOCKS = [
@@ -40,20 +41,6 @@ WORDS = (
     "text",
     "that",
     "matches",
-)
-COLOUR_WORDS = (
-    "red",
-    "green",
-    "blue",
-    "yellow",
-    "purple",
-    "orange",
-    "pink",
-    "brown",
-    "black",
-    "white",
-    "grey",
-    "cyan",
 )
 
 
@@ -120,7 +107,7 @@ def bert_weights(words: int, width: int = 24, layers: int = 2) -> dict[str, np.n
 
 def write_small_towers(folder: Path) -> Path:
     """An artifact that `Lite.open` takes: tiny towers, and a tokenizer that knows a few words."""
-    words = (*WORDS, *COLOUR_WORDS)
+    words = (*WORDS, *COLOURS)
     tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, "[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()

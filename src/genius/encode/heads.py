@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from genius.encode.naming import Naming
 from genius.encode.projection import Projection, kept_parts
 from genius.errors import InputError
 
@@ -36,6 +37,8 @@ class HeadSettings:
     """Strength of an item's raw blocks beside its content."""
     raw_query: float = 0.5
     """Strength of a query's raw blocks, before training if it is learned."""
+    named: bool = False
+    """Whether a picture without a text borrows the names of the classes that its tower sees in it (ConSE)."""
     learn_raw: bool = True
     """Whether the instruction decides how strong a query's raw blocks are."""
     modality: float = 0.5
@@ -105,7 +108,8 @@ class Joiner(nn.Module):
 
 
 Part = tuple[torch.Tensor, torch.Tensor]
-"""Projected features [n, width + raw] of one modality, and which rows have it [n]."""
+"""Projected features of one modality [n, …], and which rows have it [n]. Behind the projected parts stands
+the raw block, and for pictures behind that one the raw block of the text that names them."""
 
 
 class Member(nn.Module):
@@ -114,7 +118,8 @@ class Member(nn.Module):
     def __init__(self, settings: HeadSettings, image_width: int, text_width: int) -> None:
         super().__init__()
         hidden, dropout = settings.hidden, settings.dropout
-        self.outputs, self.hidden, self.raw = settings.content // settings.members, hidden, settings.raw
+        self.outputs, self.hidden = settings.content // settings.members, hidden
+        self.image_width, self.text_width = image_width, text_width
         self.image_head = Head(image_width, hidden, self.outputs, dropout)
         self.text_head = Head(text_width, hidden, self.outputs, dropout)
         self.input_dropout = nn.Dropout(settings.input_dropout)
@@ -125,8 +130,8 @@ class Member(nn.Module):
 
     def items(self, image: Part, text: Part) -> torch.Tensor:
         """Contents of items, of unit length."""
-        image_part, image_seen = self._embedded(self.image_head, image)
-        text_part, text_seen = self._embedded(self.text_head, text)
+        image_part, image_seen = self._embedded(self.image_head, self.image_width, image)
+        text_part, text_seen = self._embedded(self.text_head, self.text_width, text)
         if self.item_joiner is None:
             return functional.normalize(image_part + text_part, dim=1)
         joined = self.item_joiner(image_part, text_part, image_seen, text_seen, _masks(image, text))
@@ -134,19 +139,18 @@ class Member(nn.Module):
 
     def queries(self, image: Part, text: Part, asked: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """Contents of queries, of unit length."""
-        image_part, image_seen = self._embedded(self.image_head, image)
-        text_part, text_seen = self._embedded(self.text_head, text)
+        image_part, image_seen = self._embedded(self.image_head, self.image_width, image)
+        text_part, text_seen = self._embedded(self.text_head, self.text_width, text)
         joined = self.query_joiner(image_part, text_part, image_seen, text_seen, asked, masks)
         return functional.normalize(joined, dim=1)
 
-    def _embedded(self, head: Head, part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+    def _embedded(self, head: Head, width: int, part: Part) -> tuple[torch.Tensor, torch.Tensor]:
         """A tower's embedding and hidden layer, zeros where the modality is absent."""
         features, present = part
         if self.training and not present.any():  # saves half of the work: a batch is of one task
             rows = len(features)
             return features.new_zeros(rows, self.outputs), features.new_zeros(rows, self.hidden)
-        inner = features[:, : features.shape[1] - self.raw]
-        embedding, seen = head(self.input_dropout(_masked(inner, present)))
+        embedding, seen = head(self.input_dropout(_masked(features[:, :width], present)))
         return _masked(embedding, present), _masked(seen, present)
 
 
@@ -181,11 +185,18 @@ class Heads(nn.Module):
         self.members = nn.ModuleList(
             Member(settings, self.image_projection.width, self.asked_width) for _ in range(settings.members)
         )
+        if settings.named:
+            self.naming = Naming(image_parts, settings.raw)
         self.raw_weights = nn.Linear(self.asked_width + 3, 2)
         nn.init.zeros_(self.raw_weights.weight)
         nn.init.constant_(self.raw_weights.bias, math.log(math.expm1(settings.raw_query)))
         self.raw_weights.requires_grad_(settings.learn_raw)
         self.wants = nn.Linear(self.asked_width, MODALITIES)
+
+    def project_images(self, features: torch.Tensor) -> torch.Tensor:
+        """A picture's features as the heads take them."""
+        projected: torch.Tensor = self.image_projection(features)
+        return torch.cat([projected, self.naming(features)], dim=1) if self.settings.named else projected
 
     def items(self, image: Part, text: Part) -> Blocks:
         """Items' contents and raw blocks."""
@@ -213,10 +224,14 @@ class Heads(nn.Module):
     def _members(self) -> list[Member]:
         return list(self.members)  # type: ignore[arg-type]
 
-    def _raw(self, *parts: Part) -> list[torch.Tensor]:
-        """The towers' own directions, zeros where a modality is absent."""
-        width = self.settings.raw
-        return [_masked(rows[:, rows.shape[1] - width :], present) for rows, present in parts]
+    def _raw(self, image: Part, text: Part) -> list[torch.Tensor]:
+        """The towers' own directions of picture and text, zeros where a modality is absent."""
+        raw, own, named = self.settings.raw, self.image_projection.width, self.settings.named
+        image_block = _masked(image[0][:, own : own + raw], image[1])
+        text_block = _masked(text[0][:, self.asked_width : self.asked_width + raw], text[1])
+        if named:
+            text_block = text_block + _masked(image[0][:, own + raw :], image[1] & ~text[1])
+        return [image_block, text_block]
 
     def _with_modality(self, blocks: torch.Tensor, modality: torch.Tensor) -> torch.Tensor:
         share = self.settings.modality

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 from PIL import Image
 
 from genius import storage
@@ -82,9 +83,9 @@ class Lite:
         """Features [n, image_width] of upright RGB pictures."""
         if not pictures:
             return np.zeros((0, self.image_width), np.float32)
-        pixels = np.stack([_pixels(picture) for picture in pictures])
+        squares = np.stack([pixels(picture) for picture in pictures])
         colours = [np.concatenate(colour.describe(picture)) for picture in pictures]
-        layers = self._image.run(list(_IMAGE_OUTPUTS), {"pixels": pixels})
+        layers = self._image.run(list(_IMAGE_OUTPUTS), {"pixels": squares})
         return np.concatenate([*layers, np.stack(colours)], axis=1)
 
     def texts(self, texts: Sequence[str]) -> np.ndarray:
@@ -123,6 +124,12 @@ def loader(folder: Path | str | None = None) -> LiteLoader:
     return LiteLoader(artifact.path, artifact.fingerprint)
 
 
+def class_sentences() -> list[str]:
+    """A sentence for each class of the image tower's logits, as a caption would name it."""
+    names = orjson.loads(weights.fetched(weights.CLASSES).read_bytes())
+    return [f"A photo of a {name}." for name in names]
+
+
 def home() -> Path:
     """Where the towers are kept once they are built."""
     return weights.home().parent / "towers" / "lite"
@@ -134,8 +141,8 @@ def build(folder: Path | str | None = None, *, weight_folder: Path | None = None
     Raises MissingError if the weights were not fetched.
     """
     target = Path(folder or home())
-    files = {file.sha256: weights.fetched(file, weight_folder) for file in weights.FILES}
-    made_from = {file.member: file.sha256 for file in weights.FILES}
+    files = {file.sha256: weights.fetched(file, weight_folder) for file in weights.TOWERS}
+    made_from = {file.member: file.sha256 for file in weights.TOWERS}
     if storage.is_artifact(target):
         manifest = storage.read_manifest(target)
         if manifest.kind == KIND and manifest.made_from == made_from and manifest.settings == _settings():
@@ -152,7 +159,7 @@ def _settings() -> dict[str, Any]:
     return {"version": VERSION, "side": efficientnet.SIDE, "tokens": MAX_TOKENS}
 
 
-def _pixels(picture: Image.Image) -> np.ndarray:
+def pixels(picture: Image.Image) -> np.ndarray:
     """A picture as the tower takes it: squeezed to its square, (value − 127) / 128."""
     side = efficientnet.SIDE
     squeezed = picture.resize((side, side), Image.Resampling.BICUBIC)

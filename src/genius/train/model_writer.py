@@ -67,7 +67,7 @@ class _ItemGraph(nn.Module):
     ) -> torch.Tensor:
         heads = self.heads
         blocks = heads.items(
-            (heads.image_projection(image), has_image), (heads.text_projection(text), has_text)
+            (heads.project_images(image), has_image), (heads.text_projection(text), has_text)
         )
         return heads.joined_items(blocks, modality)
 
@@ -88,7 +88,7 @@ class _QueryGraph(nn.Module):
     ) -> torch.Tensor:
         heads = self.heads
         blocks, wants = heads.queries(
-            (heads.image_projection(image), has_image),
+            (heads.project_images(image), has_image),
             (heads.text_projection(text), has_text),
             (heads.text_projection(instruction), has_instruction),
         )

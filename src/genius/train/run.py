@@ -24,6 +24,10 @@ from genius.train.recipe import parse, read_toml
 
 log = logging.getLogger(__name__)
 
+_PACKAGE = Path(__file__).parents[1]
+_SHIPPED = (_PACKAGE / "recipes", _PACKAGE.parents[1] / "recipes")
+"""Where recipes are: inside an installed package, or beside the sources."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -35,8 +39,15 @@ class Recipe:
 
 
 def read_recipe(path: Path | str) -> Recipe:
-    """The recipe in a TOML file. Raises InputError for what is no recipe, naming the key."""
-    return parse(Recipe, read_toml(path), path=path)
+    """The recipe in a TOML file, or one that ships with genius by its name (`demo`).
+
+    Raises InputError for what is no recipe, naming the key.
+    """
+    file = Path(path)
+    if not file.exists() and file.suffix == "" and file.name == str(path):
+        found = [folder / f"{path}.toml" for folder in _SHIPPED if (folder / f"{path}.toml").is_file()]
+        file = found[0] if found else file
+    return parse(Recipe, read_toml(file), path=file)
 
 
 def train_model(recipe: Recipe, tree: Tree, out: Path, *, cache: Path, work: Path | None = None) -> Model:
