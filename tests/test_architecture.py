@@ -105,6 +105,12 @@ def test_help_is_light() -> None:
     assert not loaded_by(code) & {"numpy", "PIL", "torch", "pyarrow", "onnxruntime", "numba", "orjson"}
 
 
+def test_encoding_searching_and_evaluating_need_no_torch() -> None:
+    rooms = "encode.pipeline, genius.encode.lite, genius.encode.loaders, genius.model, genius.search.dense"
+    code = f"import genius.{rooms}, genius.evaluate.run, genius.evaluate.report"
+    assert not loaded_by(code) & {"torch", "transformers", "onnx", "matplotlib", "faiss"}
+
+
 def test_the_public_names_are_the_ones_that_are_promised() -> None:
     assert list(genius.__all__) == sorted(genius.__all__)
     assert set(genius._HOMES) | {"__version__"} == set(genius.__all__)

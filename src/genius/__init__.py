@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from genius.data.read import Collection, read
     from genius.data.records import ImageBytes, ImageFile, Item, Modality, Query
     from genius.errors import DamagedError, GeniusError, InputError, MismatchError, MissingError
+    from genius.model import Model
 
 __version__ = "0.1.0"
 
@@ -26,6 +27,7 @@ _HOMES = {
     "MismatchError": "genius.errors",
     "MissingError": "genius.errors",
     "Modality": "genius.data.records",
+    "Model": "genius.model",
     "Query": "genius.data.records",
     "read": "genius.data.read",
 }
@@ -41,6 +43,7 @@ __all__ = [
     "MismatchError",
     "MissingError",
     "Modality",
+    "Model",
     "Query",
     "__version__",
     "read",

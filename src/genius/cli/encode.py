@@ -33,12 +33,11 @@ def encode(
     from genius.data.mbeir import Tree
     from genius.data.read import read
     from genius.encode.contents import Contents
+    from genius.encode.loaders import encoder_loader
     from genius.encode.pipeline import default_cache
     from genius.encode.pipeline import encode as encode_contents
     from genius.encode.runtime import cores
     from genius.progress import log_to_terminal, track
-    from genius.train.encoder import EncoderSettings
-    from genius.train.run import encoder_loader
 
     log_to_terminal()
     collection = read(source, root=root, strict=strict)
@@ -47,7 +46,7 @@ def encode(
         contents.add_tree(collection)
     else:
         contents.add_items(track(collection, "reading"))
-    loader, _ = encoder_loader(EncoderSettings(towers="clip" if clip else "lite", source=clip))
+    loader, _ = encoder_loader("clip" if clip else "lite", clip)
     report = encode_contents(contents, loader, out, cache=default_cache(), workers=workers or cores())
     failures = [*collection.failures.first, *report.failures]
     if strict and failures:

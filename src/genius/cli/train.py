@@ -24,6 +24,9 @@ def train(
     """Train a model; stopped, it goes on where it was, and stages that are done are left alone."""
     import dataclasses
 
+    from genius.errors import require
+
+    require("torch", "train", "training")
     from genius.data.mbeir import Tree
     from genius.encode.pipeline import default_cache
     from genius.progress import log_to_terminal

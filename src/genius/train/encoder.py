@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from genius.encode.encoder import Encoder
 from genius.encode.features import ABSENT, Features
 from genius.encode.heads import Blocks, Heads, HeadSettings
 from genius.encode.lite import class_sentences
+from genius.encode.loaders import Towers
 from genius.errors import InputError
 from genius.search.exact import nearest
 from genius.train import distributed
@@ -33,7 +33,7 @@ VALIDATED_QUERIES = 1000
 class EncoderSettings:
     """The recipe of stage 0."""
 
-    towers: Literal["lite", "clip"] = "lite"
+    towers: Towers = "lite"
     source: str = ""
     """For `clip`: a folder or a hub name."""
     batch: int = 512

@@ -10,11 +10,9 @@ from typing import Any
 
 from genius import storage
 from genius.data.mbeir import Tree
-from genius.encode import lite
 from genius.encode.corpus import read_pool, read_prompts, read_queries
-from genius.encode.encoder import EncoderLoader
+from genius.encode.loaders import encoder_loader
 from genius.encode.pipeline import tree_features
-from genius.errors import InputError
 from genius.model import KIND, Model
 from genius.train import distributed
 from genius.train.encoder import EncoderSettings, EncoderStage
@@ -97,7 +95,7 @@ def _plain(value: Any) -> Any:
 
 def _train_encoder(recipe: Recipe, tree: Tree, out: Path, work: Path, cache: Path) -> None:
     """Stage 0: encode the tree, then train heads over its features."""
-    loader, towers = encoder_loader(recipe.encoder)
+    loader, towers = encoder_loader(recipe.encoder.towers, recipe.encoder.source)
     encoder = loader(1)
     features, report = tree_features(tree, loader, cache)
     log.info("Encoded %d pictures and texts, knew %d already.", report.encoded, report.known)
@@ -116,16 +114,3 @@ def _train_encoder(recipe: Recipe, tree: Tree, out: Path, work: Path, cache: Pat
             out, description(recipe), recipe.encoder, stage.heads, encoder, towers, features, scores
         )
     distributed.wait()
-
-
-def encoder_loader(settings: EncoderSettings) -> tuple[EncoderLoader, Path | None]:
-    """What opens a recipe's encoder, and the folder of its towers if the model is to carry them."""
-    if settings.towers == "lite":
-        towers = lite.build()
-        return lite.loader(towers), towers
-    if not settings.source:
-        raise InputError("the recipe's encoder.source should name a folder or a hub model for clip")
-    from genius.encode.clip import ClipLoader
-    from genius.encode.clip_folder import model_folder
-
-    return ClipLoader(str(model_folder(settings.source))), None
