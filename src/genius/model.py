@@ -20,7 +20,7 @@ from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
 from genius.encode.runtime import cores, session
-from genius.errors import InputError, MissingError
+from genius.errors import InputError, MismatchError, MissingError
 
 KIND = "model"
 FORMAT = 1
@@ -50,8 +50,16 @@ class Model:
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The towers that the model was trained on."""
-        return self.encoder_loader(self._threads or cores())
+        """The towers that the model was trained on. Raises MismatchError if others stand in their place."""
+        encoder = self.encoder_loader(self._threads or cores())
+        trained_on = self.settings["encoder"]["fingerprint"]
+        if encoder.fingerprint != trained_on:
+            raise MismatchError(
+                f"{self.path} was trained on the encoder {trained_on[:12]}, but "
+                f"{self.settings['encoder']['source']} is now {encoder.fingerprint[:12]}: "
+                "bring the old one back, or train again"
+            )
+        return encoder
 
     @property
     def encoder_loader(self) -> EncoderLoader:

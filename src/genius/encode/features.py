@@ -37,12 +37,17 @@ class Features:
     def open(cls, path: Path | str, encoder: Encoder | None = None) -> Features:
         """The features at `path`. Raises MismatchError if another encoder than `encoder` made them."""
         features = cls(storage.open(path, kind=KIND, format=FORMAT))
-        if encoder is not None and features.encoder != encoder.fingerprint:
+        if encoder is not None:
+            features.check(encoder)
+        return features
+
+    def check(self, encoder: Encoder) -> None:
+        """Raise MismatchError if another encoder made these features."""
+        if self.encoder != encoder.fingerprint:
             raise MismatchError(
-                f"{path} holds features of the encoder {features.encoder[:12]}, but here "
+                f"{self.path} holds features of the encoder {self.encoder[:12]}, but here "
                 f"{encoder.fingerprint[:12]} is used: encode the collection again with genius encode"
             )
-        return features
 
     def image_rows(self, names: Iterable[str | None]) -> np.ndarray:
         """The rows of pictures by name; -1 where there is none."""

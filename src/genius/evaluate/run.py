@@ -43,6 +43,7 @@ def evaluate_model(
     tree, model = Tree(tree_path), Model.open(model_path)
     tree.check(split)
     features, _ = tree_features(tree, model.encoder_loader, cache)
+    features.check(model.encoder)
     pool = read_pool(tree, features, split)
     queries = read_queries(tree, features, pool, split)
     known = {str(task.task) for task in queries}
