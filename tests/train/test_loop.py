@@ -121,7 +121,9 @@ quadratic.run(Path(sys.argv[1]))
         "--master-port",
         "29611",
     ]
-    subprocess.run([*launcher, str(script), str(together)], check=True, cwd=ROOT, capture_output=True)
+    subprocess.run(
+        [*launcher, str(script), str(together)], check=True, cwd=ROOT, capture_output=True, timeout=120
+    )
     one, two = curve(alone), curve(together)
     assert one.keys() == two.keys()
     assert list(two.values()) == pytest.approx(list(one.values()), rel=1e-4)
