@@ -14,7 +14,7 @@ import numpy as np
 
 from genius import storage
 from genius.data.images import load
-from genius.data.records import ImageSource, Item, Modality, Query
+from genius.data.records import MODALITIES, ImageSource, Item, Query
 from genius.data.text import clean
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
@@ -25,8 +25,6 @@ from genius.errors import InputError, MismatchError, MissingError
 KIND = "model"
 FORMAT = 1
 STAGES = ("encoder", "quantizer", "decoder")
-MODALITIES = tuple(Modality)
-"""The order in which modalities are numbered."""
 
 Rows = tuple[np.ndarray, np.ndarray]
 """Features [n, width], and which of them are there [n]."""

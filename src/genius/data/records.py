@@ -41,6 +41,9 @@ class Modality(StrEnum):
         return "image,text" if self is Modality.PAIR else self.value
 
 
+MODALITIES = tuple(Modality)
+"""The order in which modalities are numbered."""
+
 _MODALITY_NAMES: dict[str, Modality] = {
     "image": Modality.IMAGE,
     "text": Modality.TEXT,

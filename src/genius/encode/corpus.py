@@ -8,14 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from genius.data.mbeir import UNION, Split, Tree
-from genius.data.records import Item, Modality, Query
+from genius.data.records import MODALITIES, Item, Query
 from genius.data.tasks import Task
 from genius.data.text import clean
 from genius.encode.features import ABSENT, Features
 from genius.errors import InputError
-
-MODALITIES = tuple(Modality)
-"""The order in which modalities are numbered."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def train(stage: Stage, settings: LoopSettings, folder: Path, *, seed: int) -> d
             bar.advance()
             last = state.step == settings.steps
             if last or state.step % settings.validate_every == 0:
-                _validate(stage, average, optimizer, state, folder, journal)
+                _validate(stage, average, state, folder, journal)
             if last or state.step % settings.save_every == 0:
                 checkpoint.save(folder / "last", stage.network, average, optimizer, asdict(state))
     best = checkpoint.load(folder / "best", stage.network)
@@ -164,7 +164,6 @@ def _follow(average: dict[str, torch.Tensor], network: torch.nn.Module, decay: f
 def _validate(
     stage: Stage,
     average: dict[str, torch.Tensor],
-    optimizer: torch.optim.AdamW,
     state: Progress,
     folder: Path,
     journal: Journal,

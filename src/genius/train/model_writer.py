@@ -52,11 +52,15 @@ def write_dense_model(
         draft.counts["parameters"] = sum(parameter.numel() for parameter in heads.parameters())
 
 
-class _ItemGraph(nn.Module):
+class _Graph(nn.Module):
+    """The heads under a forward pass of its own, to be exported."""
+
     def __init__(self, heads: Heads) -> None:
         super().__init__()
         self.heads = heads
 
+
+class _ItemGraph(_Graph):
     def forward(
         self,
         image: torch.Tensor,
@@ -72,11 +76,7 @@ class _ItemGraph(nn.Module):
         return heads.joined_items(blocks, modality)
 
 
-class _QueryGraph(nn.Module):
-    def __init__(self, heads: Heads) -> None:
-        super().__init__()
-        self.heads = heads
-
+class _QueryGraph(_Graph):
     def forward(
         self,
         image: torch.Tensor,
