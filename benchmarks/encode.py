@@ -95,11 +95,13 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def demo_contents(pictures: int, texts: int) -> tuple[list[Image.Image], list[str]]:
-    """Pictures and texts of the demo corpus: names, tags, wishes and instructions, as encoding meets them."""
+    """Pictures and different texts of the demo corpus: of items and of queries, in no order."""
     tree = Tree(demo_tree())
     images = [load(item.image) for _, item in zip(range(pictures), tree, strict=False) if item.image]
-    found = {clean(q.text): None for split in SPLITS for q in tree.queries(split) if q.text}
-    return images, list(found)[:texts]
+    found = {clean(item.text): None for item in tree if item.text}
+    found |= {clean(q.text): None for split in SPLITS for q in tree.queries(split) if q.text}
+    order = np.random.default_rng(0).permutation(len(found))[:texts]
+    return images, [list(found)[number] for number in order]
 
 
 def main() -> int:
@@ -128,7 +130,7 @@ def main() -> int:
         "tower": lambda: [image_tower.run(["mean"], {"pixels": batch}) for batch in pixels],
         "eager": lambda: [eager(batch) for batch in pixels],
         "pictures": lambda: [encoder.images(pictures[s : s + BATCH]) for s in range(0, len(pictures), BATCH)],
-        "texts": lambda: encoder.texts(sorted(texts, key=len)),
+        "texts": lambda: encoder.texts(texts),
         "padded": lambda: padded_loop(tokenizer, text_tower, texts),
     }
     times: dict[str, list[float]] = {name: [] for name in work}

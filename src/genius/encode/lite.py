@@ -7,6 +7,7 @@ every model, so that a search needs neither these packages nor torch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from PIL import Image
 from genius import storage
 from genius.encode import colour, efficientnet, minilm, weights
 from genius.encode.checkpoints import read_checkpoint
-from genius.encode.runtime import session
+from genius.encode.runtime import cores, session
 
 KIND = "towers"
 FORMAT = 1
@@ -39,7 +40,9 @@ class Lite:
 
         self._fingerprint = fingerprint
         self._image = session(str(folder / "image.onnx"), threads)
-        self._text = session(str(folder / "text.onnx"), threads)
+        # Short texts keep one core busy at a time, so batches go side by side instead of being split.
+        self._text = session(str(folder / "text.onnx"), 1)
+        self._threads = threads or cores()
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
@@ -97,12 +100,23 @@ class Lite:
         for place, ids in enumerate(tokens):
             if ids:  # a text without a single token stays zeros
                 by_length.setdefault(len(ids), []).append(place)
-        for together in by_length.values():
-            for start in range(0, len(together), _TEXTS_AT_ONCE):
-                places = together[start : start + _TEXTS_AT_ONCE]
-                numbers = np.array([tokens[place] for place in places], np.int64)
-                layers = self._text.run(list(_TEXT_OUTPUTS), {"ids": numbers, "mask": np.ones_like(numbers)})
-                rows[places] = np.concatenate(layers, axis=1)
+        batches = [
+            together[start : start + _TEXTS_AT_ONCE]
+            for together in by_length.values()
+            for start in range(0, len(together), _TEXTS_AT_ONCE)
+        ]
+
+        def run(places: list[int]) -> None:
+            numbers = np.array([tokens[place] for place in places], np.int64)
+            layers = self._text.run(list(_TEXT_OUTPUTS), {"ids": numbers, "mask": np.ones_like(numbers)})
+            rows[places] = np.concatenate(layers, axis=1)
+
+        if min(len(batches), self._threads) < 2:
+            for places in batches:
+                run(places)
+        else:
+            with ThreadPoolExecutor(self._threads) as pool:
+                list(pool.map(run, batches))
         return rows
 
 
