@@ -8,23 +8,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from genius import storage
 from genius.data.images import load
 from genius.data.records import MODALITIES, ImageSource, Item, Query
-from genius.data.text import clean
+from genius.data.text import clean, query_text
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
 from genius.encode.runtime import cores, session
 from genius.errors import InputError, MismatchError, MissingError
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 KIND = "model"
 FORMAT = 1
 STAGES = ("encoder", "quantizer", "decoder")
+
+Joining = Literal["heads", "score", "tokens"]
+"""By trained heads over features of picture, text and instruction; by the sum of a fine-tuned CLIP's
+features; or by a transformer over its tokens."""
 
 Rows = tuple[np.ndarray, np.ndarray]
 """Features [n, width], and which of them are there [n]."""
@@ -51,10 +58,11 @@ class Model:
         """The towers that the model was trained on. Raises MismatchError if others stand in their place."""
         encoder = self.encoder_loader(self._threads or cores())
         trained_on = self.settings["encoder"]["fingerprint"]
+        source = self.settings["encoder"]["source"] or self.path / "towers"
         if encoder.fingerprint != trained_on:
             raise MismatchError(
                 f"{self.path} was trained on the encoder {trained_on[:12]}, but "
-                f"{self.settings['encoder']['source']} is now {encoder.fingerprint[:12]}: "
+                f"{source} is now {encoder.fingerprint[:12]}: "
                 "bring the old one back, or train again"
             )
         return encoder
@@ -69,12 +77,28 @@ class Model:
             return LiteLoader(self.path / "towers", described["fingerprint"])
         from genius.encode.clip import ClipLoader
 
-        return ClipLoader(described["source"])
+        # A fine-tuned CLIP has no other place than the model.
+        return ClipLoader(described["source"] or str(self._artifact.file("towers/config.json").parent))
 
     @property
     def width(self) -> int:
         """Of the joined embedding."""
         return int(self.settings["width"])
+
+    @property
+    def joining(self) -> Joining:
+        """How pictures and texts become one embedding."""
+        return self.settings.get("joining", "heads")  # type: ignore[no-any-return]
+
+    @property
+    def instruction_apart(self) -> bool:
+        """Whether an instruction is encoded apart; otherwise it stands before the query's text."""
+        return self.joining == "heads"
+
+    @property
+    def joins_features(self) -> bool:
+        """Whether embeddings come from features of pictures and texts; otherwise from whole records."""
+        return self.joining != "tokens"
 
     # --- from features
 
@@ -103,6 +127,11 @@ class Model:
         return self._graph("encoder", "queries.onnx")
 
     def _graph(self, stage: str, name: str) -> Any:
+        if not self.joins_features:
+            raise MismatchError(
+                f"{self.path} joins pictures and texts by their tokens, so it can't start from features: "
+                "use embed_items and embed_queries"
+            )
         if stage not in self.stages:
             raise MissingError(
                 f"{self.path} has no {stage} yet (it has: {', '.join(self.stages) or 'nothing'}); "
@@ -114,19 +143,44 @@ class Model:
 
     def embed_items(self, items: Sequence[Item]) -> np.ndarray:
         """Joined embeddings of items. Raises InputError for a picture that can't be read."""
+        images, texts = [item.image for item in items], [clean(item.text) for item in items]
+        if not self.joins_features:
+            return self.embed_records(_loaded(images), texts)
         modality = np.array([MODALITIES.index(item.modality) for item in items], np.int64)
-        images = self._encode_images([item.image for item in items])
-        return self.join_items(images, self._encode_texts([clean(item.text) for item in items]), modality)
+        return self.join_items(self._encode_images(images), self._encode_texts(texts), modality)
 
     def embed_queries(self, queries: Sequence[Query]) -> np.ndarray:
         """Joined embeddings of queries; of an instruction only what it says counts, not where it is from."""
         if not queries:
             raise InputError("there is no query to embed")
+        images = [query.image for query in queries]
+        if self.instruction_apart:
+            texts = [clean(query.text) for query in queries]
+            instructions = [clean(query.instruction) for query in queries]
+        else:
+            texts, instructions = [query_text(query) for query in queries], [""] * len(queries)
+        if not self.joins_features:
+            return self.embed_records(_loaded(images), texts)
         return self.join_queries(
-            self._encode_images([query.image for query in queries]),
-            self._encode_texts([clean(query.text) for query in queries]),
-            self._encode_texts([clean(query.instruction) for query in queries]),
+            self._encode_images(images), self._encode_texts(texts), self._encode_texts(instructions)
         )
+
+    def embed_records(self, pictures: Sequence[Image.Image | None], texts: Sequence[str]) -> np.ndarray:
+        """Embeddings [n, width] of pictures with their texts (absent: None, empty), as tokens join them."""
+        embedded: np.ndarray = self._fused.embed(pictures, texts)
+        return embedded
+
+    @cached_property
+    def _fused(self) -> Any:
+        from safetensors.torch import load_file
+
+        from genius.encode.joined_clip import JoinedClip
+        from genius.encode.token_fusion import TokenFusionSettings
+
+        clip: Any = self.encoder
+        fused: Any = JoinedClip(clip, "tokens", TokenFusionSettings(**self.settings["fusion"]))
+        fused.fusion.load_state_dict(load_file(self._artifact.file("fusion.safetensors")))
+        return fused
 
     def _encode_images(self, sources: Sequence[ImageSource | None]) -> Rows:
         present = np.array([source is not None for source in sources])
@@ -141,3 +195,7 @@ class Model:
         if present.any():
             rows[present] = self.encoder.texts([text for text in texts if text])
         return rows, present
+
+
+def _loaded(images: Sequence[ImageSource | None]) -> list[Image.Image | None]:
+    return [None if image is None else load(image) for image in images]

@@ -138,6 +138,32 @@ def test_the_rate_rises_and_falls() -> None:
     assert rates[10:] == sorted(rates[10:], reverse=True)
 
 
+def test_some_parameters_learn_at_another_rate(tmp_path: Path) -> None:
+    """The first step of AdamW is as long as the rate, whatever the gradient."""
+    stage = Quadratic()
+    before = {name: value.clone() for name, value in stage.network.named_parameters()}
+    settings = LoopSettings(steps=1, learning_rate=1e-3, weight_decay=0, warm_up=0, average=0, clip=0)
+    train(stage, settings, tmp_path, seed=SEED, rates={"0.": 5e-2})
+    for name, value in stage.network.named_parameters():
+        step = (value.detach() - before[name].detach()).abs().max()
+        assert float(step) == pytest.approx(5e-2 if name.startswith("0.") else 1e-3, rel=1e-2), name
+
+
+def test_stopped_before_its_first_validation_it_goes_on(tmp_path: Path) -> None:
+    class Stopped(Quadratic):
+        def loss(self, step: int, part: int) -> torch.Tensor:
+            if step == 7:
+                raise KeyboardInterrupt
+            return super().loss(step, part)
+
+    settings = LoopSettings(steps=12, validate_every=10, save_every=5)
+    with pytest.raises(KeyboardInterrupt):
+        train(Stopped(), settings, tmp_path / "stopped", seed=SEED)
+    train(Quadratic(), settings, tmp_path / "stopped", seed=SEED)
+    train(Quadratic(), settings, tmp_path / "unbroken", seed=SEED)
+    assert curve(tmp_path / "stopped") == curve(tmp_path / "unbroken")
+
+
 def test_patience_stops_early(tmp_path: Path) -> None:
     class Hopeless(Quadratic):
         def validate(self) -> dict[str, float]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from genius.errors import InputError
-from genius.train.run import description, read_recipe
+from genius.train.run import description, plan, read_recipe
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,11 +32,25 @@ def test_a_recipe_is_its_settings(tmp_path: Path) -> None:
     assert description(recipe)["encoder"]["heads"]["image_parts"] == ["mean:3"]
 
 
+def test_a_table_is_a_stage(tmp_path: Path) -> None:
+    recipe = read_recipe(write(tmp_path, 'name = "x"'))
+    assert recipe.towers is None
+    assert recipe.encoder is not None
+    assert not any("towers" in line for line in plan(recipe, tmp_path / "model"))
+    recipe = read_recipe(write(tmp_path, 'name = "x"\n[towers]\nsource = "a/b"\n[towers.loop]\nsteps = 9'))
+    assert recipe.encoder is None
+    assert recipe.towers is not None
+    assert (recipe.towers.loop.steps, recipe.towers.loop.learning_rate) == (9, 1e-5)
+    assert plan(recipe, tmp_path / "model")[1:] == [
+        "  1. stage towers: 9 steps of 64 queries, validated every 250"
+    ]
+
+
 BAD = {
     'nam = "x"': "unknown key nam: did you mean name?",
     'name = "x"\n[encoder]\nbatchsize = 3': "unknown key encoder.batchsize: did you mean batch?",
     'name = "x"\n[encoder.loop]\nlearning_rat = 0.1': "learning_rat: did you mean learning_rate?",
-    'name = "x"\nzzz = 1': "unknown key zzz; known are name, seed, encoder",
+    'name = "x"\nzzz = 1': "unknown key zzz; known are name, seed, towers, encoder",
     "seed = 3": "lacks name",
     'name = "x"\nseed = "one"': "seed should be a whole number, but is 'one'",
     'name = "x"\nseed = true': "seed should be a whole number, but is True",
@@ -45,6 +59,16 @@ BAD = {
     'name = "x"\n[encoder.heads]\ntext_parts = "mean"': "text_parts should be a list, but is 'mean'",
     'name = "x"\n[encoder]\nbatch = 1': "in [encoder]: batch should be at least 2",
     "name = ": "is no TOML",
+    'name = "x"\n[towers]\nbatch = 8': "lacks towers.source",
+    'name = "x"\n[towers]\nsource = ""': "in [towers]: source should be the folder or the hub name of a CLIP",
+    'name = "x"\n[towers]\nsource = "a/b"\nbatch = 1': "in [towers]: batch should be at least 2",
+    'name = "x"\n[towers]\nsource = "a/b"\njoining = "sum"': "towers.joining should be one of score, tokens",
+    'name = "x"\n[towers]\nsource = "a/b"\nfusion_learning_rate = 0': "learning rates should be above 0",
+    'name = "x"\n[towers]\nsource = "a/b"\nvalidated_items = 0': "validated_items should be at least 1",
+    'name = "x"\n[towers]\nsource = "a/b"\n[towers.fusion]\nheads = 0': "in [towers.fusion]: layers, heads",
+    'name = "x"\n[towers]\nsource = "a/b"\n[towers.fusion]\nheads = 2': 'is what joining = "tokens" trains',
+    'name = "x"\n[towers]\nsource = "a/b"\n[encoder]\nbatch = 8': "heads stand on the fine-tuned towers",
+    'name = "x"\n[towers]\nsource = "a/b"\njoining = "tokens"\n[encoder]': "there are no features for heads",
 }
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from genius.data.collection import Collection, Located, Report, unique_items
 from genius.data.instructions import Instructions
 from genius.data.mbeir_rows import candidate, candidate_ids, content, identifier
-from genius.data.records import Query
+from genius.data.records import Item, Query
 from genius.data.tables import json_lines
 from genius.data.tasks import TASK_MODALITIES, Task, result_order
 from genius.errors import InputError
@@ -94,6 +94,17 @@ class Tree(Collection):
             known = ", ".join(self.pools) or "none"
             raise InputError(f"has no pool {str(pool)!r} for {split}; there are: {known}", path=self.path)
         return Pool(path, root=self.path)
+
+    def items(self, split: Split) -> Iterator[Item]:
+        """Every item, once, among which a split's queries are answered: its union pool, or all local ones."""
+        if self._union_file(split):
+            yield from self.pool(UNION, split)
+            return
+        seen: set[str] = set()
+        for item in (item for name in self.pools if name != UNION for item in self.pool(name, split)):
+            if item.id not in seen:
+                seen.add(item.id)
+                yield item
 
     def queries(self, split: Split, task: Task | None = None, *, upsampled: bool = False) -> Iterator[Query]:
         """The queries of a split, of one task or of all; `upsampled` reads M-BEIR's own training mix."""

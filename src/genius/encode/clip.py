@@ -99,10 +99,14 @@ class Clip:
 
     def pixels(self, pictures: Sequence[Image.Image]) -> torch.Tensor:
         """Prepared pictures [n, 3, height, width], where and as the module wants them."""
+        return self.stacked([self.preprocessing.pixels(picture) for picture in pictures])
+
+    def stacked(self, prepared: Sequence[np.ndarray]) -> torch.Tensor:
+        """Pictures that `preprocessing` has prepared, as `pixels` gives them."""
         torch = require("torch", "clip", PURPOSE)
-        found = np.zeros((len(pictures), 3, *self.preprocessing.shape), np.float32)
-        for place, picture in enumerate(pictures):
-            found[place] = self.preprocessing.pixels(picture)
+        found = np.zeros((len(prepared), 3, *self.preprocessing.shape), np.float32)
+        for place, picture in enumerate(prepared):
+            found[place] = picture
         return torch.from_numpy(found).to(self.module.device, self.module.dtype)  # type: ignore[no-any-return]
 
     def tokenize(self, texts: Sequence[str], *, full: bool = False) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,23 +1,40 @@
-"""A tree as arrays over features: its items, and its queries with their answers."""
+"""A tree as arrays over features (or over contents): its items, and its queries with their answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from genius.data.mbeir import UNION, Split, Tree
 from genius.data.records import MODALITIES, Item, Query
 from genius.data.tasks import Task
-from genius.data.text import clean
-from genius.encode.features import ABSENT, Features
+from genius.data.text import clean, query_text
+from genius.encode.features import ABSENT
 from genius.errors import InputError
+
+
+class Rows(Protocol):
+    """Pictures and texts by number: the rows of features, or contents as they are."""
+
+    def image_rows(self, names: Iterable[str | None]) -> np.ndarray:
+        """The rows of pictures by name; -1 where there is none."""
+
+    def text_rows(self, texts: Iterable[str | None]) -> np.ndarray:
+        """The rows of texts; -1 where there is none."""
+
+    def image_key(self, row: int) -> bytes:
+        """What is the same for pictures of equal content."""
+
+    def text_key(self, row: int) -> bytes:
+        """What is the same for equal texts."""
 
 
 @dataclass(frozen=True)
 class Records:
-    """What n records are made of, as rows of features; -1 is absent."""
+    """What n records are made of, as rows of features (or of contents); -1 is absent."""
 
     image: np.ndarray
     text: np.ndarray
@@ -58,6 +75,8 @@ class TaskQueries:
     negatives: list[np.ndarray]
     prompts: np.ndarray
     """Rows of the instructions that any query of this task may be given."""
+    own_texts: np.ndarray
+    """Rows of the queries' texts without an instruction; -1 where no row is that text."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -72,7 +91,7 @@ class TaskQueries:
         return self.items[self.starts[query] : self.starts[query + 1]]
 
 
-def read_pool(tree: Tree, features: Features, split: Split = "test") -> Pool:
+def read_pool(tree: Tree, features: Rows, split: Split = "test") -> Pool:
     """Every item of a tree: those of its union pool for a split, and of all local pools."""
     items: dict[str, Item] = {}
     names = tree.pools
@@ -85,19 +104,22 @@ def read_pool(tree: Tree, features: Features, split: Split = "test") -> Pool:
     return Pool(list(numbers), item_contents(listed, features), modality, numbers)
 
 
-def read_queries(tree: Tree, features: Features, pool: Pool, split: Split) -> list[TaskQueries]:
+def read_queries(
+    tree: Tree, features: Rows, pool: Pool, split: Split, *, apart: bool = True
+) -> list[TaskQueries]:
     """The queries of each task of a split that have an answer in the pool.
 
-    Raises InputError if the split has none at all.
+    With `apart`, an instruction has a row of its own; otherwise it stands before the text. Raises InputError
+    if the split has none at all.
     """
-    found = [_read_task(tree, features, pool, split, task) for task in tree.tasks(split)]
+    found = [_read_task(tree, features, pool, split, task, apart) for task in tree.tasks(split)]
     tasks = [queries for queries in found if len(queries)]
     if not tasks:
         raise InputError(f"has no {split} queries with an answer in its pools", path=tree.path)
     return tasks
 
 
-def read_prompts(tree: Tree, features: Features) -> tuple[np.ndarray, np.ndarray]:
+def read_prompts(tree: Tree, features: Rows) -> tuple[np.ndarray, np.ndarray]:
     """The rows of all known prompts, and the numbers of the modalities that they ask for."""
     wanted = tree.instructions.wanted_by_prompt()
     rows = features.text_rows(clean(prompt) for prompt in wanted)
@@ -105,7 +127,7 @@ def read_prompts(tree: Tree, features: Features) -> tuple[np.ndarray, np.ndarray
     return rows[rows != ABSENT], numbers[rows != ABSENT]
 
 
-def _read_task(tree: Tree, features: Features, pool: Pool, split: Split, task: Task) -> TaskQueries:
+def _read_task(tree: Tree, features: Rows, pool: Pool, split: Split, task: Task, apart: bool) -> TaskQueries:
     queries: list[Query] = []
     positives: list[list[int]] = []
     for query in tree.queries(split, task):
@@ -119,7 +141,7 @@ def _read_task(tree: Tree, features: Features, pool: Pool, split: Split, task: T
     return TaskQueries(
         task=task,
         ids=[query.id for query in queries],
-        contents=query_contents(queries, features),
+        contents=query_contents(queries, features, apart=apart),
         starts=np.concatenate([[0], np.cumsum([len(known) for known in positives], dtype=np.int64)]),
         items=np.array([number for known in positives for number in known], np.int64),
         negatives=[
@@ -127,10 +149,11 @@ def _read_task(tree: Tree, features: Features, pool: Pool, split: Split, task: T
             for query in queries
         ],
         prompts=features.text_rows(map(clean, prompts)),
+        own_texts=features.text_rows(clean(query.text) or None for query in queries),
     )
 
 
-def item_contents(items: Iterable[Item], features: Features) -> Records:
+def item_contents(items: Iterable[Item], features: Rows) -> Records:
     """What items are made of."""
     listed = list(items)
     images = features.image_rows(item.image.name if item.image else None for item in listed)
@@ -138,11 +161,15 @@ def item_contents(items: Iterable[Item], features: Features) -> Records:
     return Records(images, texts, np.full(len(listed), ABSENT, np.int32))
 
 
-def query_contents(queries: Iterable[Query], features: Features) -> Records:
-    """What queries are made of, the instruction apart from the text."""
+def query_contents(queries: Iterable[Query], features: Rows, *, apart: bool = True) -> Records:
+    """What queries are made of, the instruction apart from the text or before it."""
     listed = list(queries)
+    images = features.image_rows(query.image.name if query.image else None for query in listed)
+    if not apart:
+        texts = features.text_rows(query_text(query) or None for query in listed)
+        return Records(images, texts, np.full(len(listed), ABSENT, np.int32))
     return Records(
-        features.image_rows(query.image.name if query.image else None for query in listed),
+        images,
         features.text_rows(clean(query.text) or None for query in listed),
         features.text_rows(clean(query.instruction) or None for query in listed),
     )

@@ -57,6 +57,14 @@ class Features:
         """The rows of texts; -1 where there is none."""
         return np.array([self._text_rows.get(text, ABSENT) for text in texts], np.int32)
 
+    def image_key(self, row: int) -> bytes:
+        """What is the same for pictures of equal content: their features are."""
+        return bytes(self.images[row].tobytes())
+
+    def text_key(self, row: int) -> bytes:
+        """What is the same for equal texts."""
+        return bytes(self.texts[row].tobytes())
+
 
 def write_features(
     path: Path | str,

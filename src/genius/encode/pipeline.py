@@ -82,13 +82,16 @@ def default_cache() -> Path:
     return platformdirs.user_cache_path("genius") / "features"
 
 
-def tree_features(tree: Tree, loader: EncoderLoader, cache: Path) -> tuple[Features, Report]:
-    """The features of a whole M-BEIR tree, kept in the cache."""
-    contents = Contents()
+def tree_features(
+    tree: Tree, loader: EncoderLoader, cache: Path, *, apart: bool = True
+) -> tuple[Features, Report]:
+    """The features of a whole M-BEIR tree, kept in the cache; instructions `apart` or before the texts."""
+    contents = Contents(apart)
     contents.add_tree(tree)
     encoder = loader(1)
     place = content_key(str(tree.path.resolve()).encode()).hex()
-    out = cache / encoder.fingerprint[:16] / f"tree-{place}"
+    name = f"tree-{place}" if apart else f"tree-{place}-instructed"
+    out = cache / encoder.fingerprint[:16] / name
     report = encode(contents, loader, out, cache=cache, workers=cores())
     return Features.open(out, encoder), report
 

@@ -43,6 +43,14 @@ class TokenFusionSettings:
     masked: bool = False
     """Whether padding and what is absent stay out; UniIR lets the empty text and a grey image take part."""
 
+    def __post_init__(self) -> None:
+        if min(self.layers, self.heads, self.head_width, self.inner_width) < 1:
+            raise InputError("layers, heads, head_width and inner_width should be at least 1")
+        if self.buckets < 4 or self.max_distance <= self.buckets // 4:
+            raise InputError("buckets should be at least 4 and max_distance above a quarter of them")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout should be a share below 1, but is {self.dropout}")
+
 
 class TokenFusion(nn.Module):
     """Text tokens and image tokens to one vector each.
@@ -177,20 +185,31 @@ def tokens_of(
 
     An absent text is encoded as an empty one and an absent picture as mean colour, once for all of them.
     """
+    pixels = clip.pixels([picture for picture in pictures if picture is not None])
+    has_image = torch.tensor([picture is not None for picture in pictures], device=pixels.device)
+    return tokens_of_prepared(clip, pixels, has_image, texts)
+
+
+def tokens_of_prepared(
+    clip: Clip, pixels: Tensor, has_image: Tensor, texts: Sequence[str | None]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same for pictures that are prepared already: the pixels of those that are there, in order."""
+    check_token_widths(clip)
+    grey = pixels.new_zeros((int(len(pixels) < len(has_image)), *pixels.shape[1:]))
+    image = clip.image_tokens(torch.cat([grey, pixels]))
+    has_text = torch.tensor([text is not None for text in texts], device=image.device)
+    rows = torch.where(has_image, has_image.cumsum(0) - 1 + len(grey), 0)
+    ids, mask = clip.tokenize([text or "" for text in texts], full=True)
+    return clip.text_tokens(ids), image[rows], mask.bool() & has_text[:, None], has_image
+
+
+def check_token_widths(clip: Clip) -> None:
+    """Raise InputError for a model whose towers' tokens can't stand in one row."""
     if clip.token_widths[0] != clip.token_widths[1]:
         raise InputError(
             f"text tokens are {clip.token_widths[0]} wide and image tokens {clip.token_widths[1]}: "
             "feature fusion needs a model where they are the same; use score fusion"
         )
-    there = [picture for picture in pictures if picture is not None]
-    pixels = clip.pixels(there)
-    grey = pixels.new_zeros((int(len(there) < len(pictures)), *pixels.shape[1:]))
-    image = clip.image_tokens(torch.cat([grey, pixels]))
-    has_image = torch.tensor([picture is not None for picture in pictures], device=image.device)
-    has_text = torch.tensor([text is not None for text in texts], device=image.device)
-    rows = torch.where(has_image, has_image.cumsum(0) - 1 + len(grey), 0)
-    ids, mask = clip.tokenize([text or "" for text in texts], full=True)
-    return clip.text_tokens(ids), image[rows], mask.bool() & has_text[:, None], has_image
 
 
 def _kept(tokens: Tensor, kept: Tensor | None) -> Tensor:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from PIL import Image
 
+from genius.data.images import load
+from genius.data.records import ImageSource
 from genius.data.tasks import Task
-from genius.encode.corpus import Pool, Records, TaskQueries
+from genius.encode.contents import ContentRows
+from genius.encode.corpus import Pool, Records, Rows, TaskQueries
 from genius.encode.features import ABSENT, Features
+from genius.errors import InputError
 from genius.evaluate.protocol import DEPTH, Found, Search
 from genius.model import Model
 from genius.progress import bar
 from genius.search.dense import DenseIndex
 
 BLOCK = 2048
+PICTURES = 64
+"""How many pictures are in memory at a time, where there are no features."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -28,20 +38,21 @@ class Embedded:
     queries: Mapping[Task, np.ndarray]
 
 
-def embed(model: Model, features: Features, pool: Pool, tasks: Sequence[TaskQueries]) -> Embedded:
-    """Embed all items and queries by the model, from cached features."""
+def embed(model: Model, source: Features | ContentRows, pool: Pool, tasks: Sequence[TaskQueries]) -> Embedded:
+    """Embed all items and queries by the model, from cached features or from contents, as it needs them."""
+    embed_items, embed_queries = (
+        _from_features(model, source) if isinstance(source, Features) else _from_contents(model, source)
+    )
     with bar("embedding", total=len(pool.ids) + sum(map(len, tasks))) as shown:
         items = []
         for start in range(0, len(pool.ids), BLOCK):
             part = slice(start, start + BLOCK)
-            image, text, _ = _rows(features, pool.contents[part])
-            items.append(model.join_items(image, text, pool.modality[part]))
+            items.append(embed_items(pool.contents[part], pool.modality[part]))
             shown.advance(len(items[-1]))
         queries = {}
         for task in tasks:
             blocks = [
-                model.join_queries(*_rows(features, task.contents[start : start + BLOCK]))
-                for start in range(0, len(task), BLOCK)
+                embed_queries(task.contents[start : start + BLOCK]) for start in range(0, len(task), BLOCK)
             ]
             queries[task.task] = np.concatenate(blocks)
             shown.advance(len(task))
@@ -98,31 +109,65 @@ def _without(scores: np.ndarray, numbers: np.ndarray, left_out: list[np.ndarray]
     return kept_scores, kept_numbers
 
 
-def own_items(features: Features, pool: Pool, tasks: Sequence[TaskQueries]) -> dict[Task, list[np.ndarray]]:
-    """For each query the items whose picture or text is its own: equal content has equal features."""
-    images = _by_content(features.images, pool.contents.image)
-    texts = _by_content(features.texts, pool.contents.text)
+def own_items(source: Rows, pool: Pool, tasks: Sequence[TaskQueries]) -> dict[Task, list[np.ndarray]]:
+    """For each query the items whose picture or text is its own, under whatever name."""
+    images = _by_content(source.image_key, pool.contents.image)
+    texts = _by_content(source.text_key, pool.contents.text)
     nothing = np.zeros(0, np.int64)
     found = {}
     for task in tasks:
         found[task.task] = [
             np.concatenate(
                 [
-                    images.get(features.images[image].tobytes(), nothing) if image != ABSENT else nothing,
-                    texts.get(features.texts[text].tobytes(), nothing) if text != ABSENT else nothing,
+                    images.get(source.image_key(image), nothing) if image != ABSENT else nothing,
+                    texts.get(source.text_key(text), nothing) if text != ABSENT else nothing,
                 ]
             )
-            for image, text in zip(task.contents.image, task.contents.text, strict=True)
+            for image, text in zip(task.contents.image, task.own_texts, strict=True)
         ]
     return found
 
 
-def _by_content(table: np.ndarray, rows: np.ndarray) -> dict[bytes, np.ndarray]:
+def _by_content(key: Callable[[int], bytes], rows: np.ndarray) -> dict[bytes, np.ndarray]:
     items: dict[bytes, list[int]] = {}
     for number, row in enumerate(rows):
         if row != ABSENT:
-            items.setdefault(table[row].tobytes(), []).append(number)
+            items.setdefault(key(row), []).append(number)
     return {content: np.array(numbers, np.int64) for content, numbers in items.items()}
+
+
+EmbedItems = Callable[[Records, np.ndarray], np.ndarray]
+EmbedQueries = Callable[[Records], np.ndarray]
+
+
+def _from_features(model: Model, features: Features) -> tuple[EmbedItems, EmbedQueries]:
+    def items(records: Records, modality: np.ndarray) -> np.ndarray:
+        image, text, _ = _rows(features, records)
+        return model.join_items(image, text, modality)
+
+    return items, lambda records: model.join_queries(*_rows(features, records))
+
+
+def _from_contents(model: Model, contents: ContentRows) -> tuple[EmbedItems, EmbedQueries]:
+    def block(records: Records) -> np.ndarray:
+        pictures = [None if row == ABSENT else _read(contents.images[row]) for row in records.image]
+        texts = ["" if row == ABSENT else contents.texts[row] for row in records.text]
+        return model.embed_records(pictures, texts)
+
+    def queries(records: Records) -> np.ndarray:
+        starts = range(0, len(records), PICTURES)
+        return np.concatenate([block(records[start : start + PICTURES]) for start in starts])
+
+    return lambda records, _: queries(records), queries
+
+
+def _read(image: ImageSource) -> Image.Image | None:
+    """A picture, or None if it can't be read: the others are evaluated all the same."""
+    try:
+        return load(image)
+    except InputError as error:
+        log.warning("left out: %s", error)
+        return None
 
 
 def _rows(features: Features, records: Records) -> tuple[tuple[np.ndarray, np.ndarray], ...]:

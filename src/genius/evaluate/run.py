@@ -9,7 +9,9 @@ from typing import Any
 
 from genius import __version__
 from genius.data.mbeir import Split, Tree
+from genius.encode.contents import ContentRows, Contents
 from genius.encode.corpus import read_pool, read_queries
+from genius.encode.features import Features
 from genius.encode.pipeline import tree_features
 from genius.errors import InputError
 from genius.evaluate.dense import dense_systems, embed, own_items
@@ -42,17 +44,16 @@ def evaluate_model(
     """
     tree, model = Tree(tree_path), Model.open(model_path)
     tree.check(split)
-    features, _ = tree_features(tree, model.encoder_loader, cache)
-    features.check(model.encoder)
-    pool = read_pool(tree, features, split)
-    queries = read_queries(tree, features, pool, split)
+    source = _source(model, tree, cache)
+    pool = read_pool(tree, source, split)
+    queries = read_queries(tree, source, pool, split, apart=model.instruction_apart)
     known = {str(task.task) for task in queries}
     for name in tasks or ():
         if name not in known:
             raise InputError(f"there is no task {name!r} in {split}; there are: {', '.join(sorted(known))}")
     queries = [task for task in queries if not tasks or str(task.task) in tasks]
-    excluding = own_items(features, pool, queries) if exclude else None
-    systems = dense_systems(embed(model, features, pool, queries), excluding=excluding)
+    excluding = own_items(source, pool, queries) if exclude else None
+    systems = dense_systems(embed(model, source, pool, queries), excluding=excluding)
     benchmark = Benchmark(tree, split, pool.numbers, {task.task: task.ids for task in queries})
     settings = {
         "split": split,
@@ -62,5 +63,18 @@ def evaluate_model(
         "recipe": model.settings["recipe"],
         "genius": __version__,
     }
-    made_from = {"model": model.fingerprint, "features": features.fingerprint}
+    made_from = {"model": model.fingerprint}
+    if isinstance(source, Features):
+        made_from["features"] = source.fingerprint
     return Result(run_protocol(benchmark, systems, pools), settings, made_from)
+
+
+def _source(model: Model, tree: Tree, cache: Path) -> Features | ContentRows:
+    """What the model embeds the tree from: cached features, or the contents themselves."""
+    if not model.joins_features:
+        contents = Contents(model.instruction_apart)
+        contents.add_tree(tree)
+        return ContentRows(contents)
+    features, _ = tree_features(tree, model.encoder_loader, cache, apart=model.instruction_apart)
+    features.check(model.encoder)
+    return features

@@ -55,7 +55,8 @@ def load(
         )
     network.load_state_dict(weights)
     if average is not None:
-        average.update(_under(tensors, "average."))
+        for name, value in _under(tensors, "average.").items():
+            average[name].copy_(value)  # to where it stands: the network may be on a GPU
     if optimizer is not None:
         _restore_optimizer(optimizer, _under(tensors, "optimizer."))
     return artifact.manifest.settings

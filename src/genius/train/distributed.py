@@ -13,7 +13,11 @@ import torch.distributed as dist
 def start() -> None:
     """Join the other processes, if torchrun started this one."""
     if "RANK" in os.environ and not dist.is_initialized():
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        graphics = torch.cuda.is_available()
+        if graphics:
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        # A stage may train on either, so each kind of tensor has its own way.
+        dist.init_process_group("cpu:gloo,cuda:nccl" if graphics else "gloo")
 
 
 def rank() -> int:
@@ -68,8 +72,8 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, rows: torch.Tensor) -> torch.Tensor:
-        counts = [torch.zeros(1, dtype=torch.long) for _ in range(world())]
-        dist.all_gather(counts, torch.tensor([len(rows)]))
+        counts = [torch.zeros(1, dtype=torch.long, device=rows.device) for _ in range(world())]
+        dist.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
         context.counts = [int(count) for count in counts]
         longest = max(context.counts)
         padded = rows.new_zeros(longest, *rows.shape[1:])

@@ -21,6 +21,7 @@ from genius.errors import InputError
 from genius.search.exact import nearest
 from genius.train import distributed
 from genius.train.loop import LoopSettings
+from genius.train.pairs import hit_rate, one_positive_each, other_positives
 from genius.train.sampling import Schedule, permuted
 
 PROMPT_STEPS = 300
@@ -104,7 +105,7 @@ class EncoderStage:
         task = self.train_tasks[number]
         size = min(self.settings.batch, len(task))
         rows = np.unique(permuted(len(task), start * size, size, seed=(self.seed, number)))
-        chosen = _one_positive_each(task, rows, random)
+        chosen = one_positive_each(task, rows, random)
         candidates, places = np.unique(
             np.concatenate([chosen, self._negatives(number, rows, random)]), return_inverse=True
         )
@@ -112,7 +113,7 @@ class EncoderStage:
         wanted = torch.from_numpy(places[: len(rows)][mine])
         items = self._items(candidates[distributed.share(len(candidates))])
         queries = self._asked(task, rows[mine], random)
-        no_negatives = _other_positives(task, rows[mine], candidates, wanted)
+        no_negatives = other_positives(task, rows[mine], candidates, wanted)
         losses = []
         for member in range(self.settings.heads.members):
             logits = queries.of(member) @ distributed.gather(items.of(member)).T * self.log_scale.exp()
@@ -201,10 +202,10 @@ class EncoderStage:
             rows = permuted(len(task), 0, min(len(task), VALIDATED_QUERIES), seed=(0,))
             queries = self.heads.joined_queries(*self._queries(task.contents[rows])).numpy()
             _, found = nearest(queries, items, 5)
-            union.append(_hit_rate(task, rows, found))
+            union.append(hit_rate(task, rows, found))
             same = np.flatnonzero(self.pool.modality == task.want)
             _, found = nearest(queries, items[same], 5)
-            fair.append(_hit_rate(task, rows, same[found]))
+            fair.append(hit_rate(task, rows, same[found]))
         scores = {"union": 100 * float(np.mean(union)), "fair": 100 * float(np.mean(fair))}
         return {"score": (scores["union"] + scores["fair"]) / 2, **scores}
 
@@ -231,27 +232,3 @@ def _table(projected: torch.Tensor, rows: np.ndarray) -> tuple[torch.Tensor, tor
     """Features by row, and which of them are there."""
     numbers = torch.from_numpy(rows.astype(np.int64))
     return projected[numbers.clamp(min=0)], numbers != ABSENT
-
-
-def _one_positive_each(task: TaskQueries, rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    first, last = task.starts[rows], task.starts[rows + 1]
-    return np.asarray(task.items[first + (random.random(len(rows)) * (last - first)).astype(np.int64)])
-
-
-def _other_positives(
-    task: TaskQueries, rows: np.ndarray, candidates: np.ndarray, wanted: torch.Tensor
-) -> torch.Tensor:
-    """Where a candidate answers a query too, but is not the answer drawn: it is no negative either."""
-    mask = torch.zeros(len(rows), len(candidates), dtype=torch.bool)
-    for place, row in enumerate(rows):
-        positives = task.positives(row)
-        found = np.searchsorted(candidates, positives)
-        found = np.minimum(found, len(candidates) - 1)
-        mask[place, found[candidates[found] == positives]] = True
-    mask[torch.arange(len(rows)), wanted] = False
-    return mask
-
-
-def _hit_rate(task: TaskQueries, rows: np.ndarray, found: np.ndarray) -> float:
-    hits = [bool(np.isin(items, task.positives(row)).any()) for row, items in zip(rows, found, strict=True)]
-    return float(np.mean(hits))

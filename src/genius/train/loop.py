@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,6 +35,8 @@ class LoopSettings:
     final_rate: float = 0.0
     """Share of the learning rate that is left at the end of the cosine."""
     betas: tuple[float, ...] = (0.9, 0.98)
+    epsilon: float = 1e-8
+    """Added to AdamW's denominator."""
     clip: float = 1.0
     """Largest norm of a gradient; 0 is off."""
     accumulate: int = 1
@@ -65,21 +68,29 @@ class Progress:
     """Where a run is."""
 
     step: int = 0
-    best: float = -math.inf
+    best: float | None = None
     best_step: int = 0
     stale: int = 0
     seconds: float = 0.0
     scores: dict[str, float] = field(default_factory=dict)
 
 
-def train(stage: Stage, settings: LoopSettings, folder: Path, *, seed: int) -> dict[str, float]:
+def train(
+    stage: Stage,
+    settings: LoopSettings,
+    folder: Path,
+    *,
+    seed: int,
+    rates: Mapping[str, float] | None = None,
+) -> dict[str, float]:
     """Train a stage, keeping its state in `folder`; leaves the network with its best weights.
 
-    Returns the validation of these weights. Called again after a kill it goes on; called again after the end
-    it only loads the result.
+    `rates` are other learning rates than the settings', for the parameters whose names begin so. Returns the
+    validation of the best weights. Called again after a kill it goes on; called again after the end it only
+    loads the result.
     """
     torch.manual_seed(seed)
-    optimizer = _optimizer(stage.network, settings)
+    optimizer = _optimizer(stage.network, settings, rates or {})
     average = {name: value.detach().clone() for name, value in stage.network.state_dict().items()}
     state = Progress(**checkpoint.load(folder / "last", stage.network, average, optimizer))
     started = time.monotonic() - state.seconds
@@ -112,15 +123,23 @@ def learning_rate(settings: LoopSettings, step: int) -> float:
     return settings.learning_rate * rise * (settings.final_rate + (1 - settings.final_rate) * fall)
 
 
-def _optimizer(network: torch.nn.Module, settings: LoopSettings) -> torch.optim.AdamW:
-    """AdamW; vectors (biases, gains) are not decayed."""
-    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": settings.weight_decay},
-        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
-    ]
+def _optimizer(
+    network: torch.nn.Module, settings: LoopSettings, rates: Mapping[str, float]
+) -> torch.optim.AdamW:
+    """AdamW; vectors (biases, gains) are not decayed. A group's `share` is its part of the learning rate."""
+    by_rate: dict[float, list[torch.nn.Parameter]] = {settings.learning_rate: []}
+    for name, parameter in network.named_parameters():
+        if parameter.requires_grad:
+            own = [rate for prefix, rate in rates.items() if name.startswith(prefix)]
+            by_rate.setdefault(own[0] if own else settings.learning_rate, []).append(parameter)
+    groups: list[dict[str, Any]] = []
+    for rate, trained in by_rate.items():
+        share = rate / settings.learning_rate
+        matrices, vectors = [p for p in trained if p.ndim > 1], [p for p in trained if p.ndim <= 1]
+        groups.append({"params": matrices, "weight_decay": settings.weight_decay, "share": share})
+        groups.append({"params": vectors, "weight_decay": 0.0, "share": share})
     first, second = settings.betas
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(first, second))
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(first, second), eps=settings.epsilon)
 
 
 def _step(
@@ -146,7 +165,7 @@ def _step(
     if settings.clip:
         torch.nn.utils.clip_grad_norm_(parameters, settings.clip)
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["share"]
     optimizer.step()
     return total
 
@@ -175,7 +194,7 @@ def _validate(
     with torch.no_grad():
         state.scores = stage.validate()
     journal.write(step=state.step, **{f"val_{name}": value for name, value in state.scores.items()})
-    if state.scores["score"] > state.best:
+    if state.best is None or state.scores["score"] > state.best:
         state.best, state.best_step, state.stale = state.scores["score"], state.step, 0
         checkpoint.save(folder / "best", stage.network, {}, None, asdict(state))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from genius.encode.encoder import Encoder
 from genius.encode.export import export
 from genius.encode.features import Features
 from genius.encode.heads import Heads
-from genius.encode.lite import FILES as TOWER_FILES
 from genius.model import FORMAT, KIND
 from genius.train.encoder import EncoderSettings
 
@@ -33,6 +33,7 @@ def write_dense_model(
     """Write a model that has its first stage: towers, heads, and graphs that embed items and queries."""
     content = {
         "stages": ["encoder"],
+        "joining": "heads",
         "encoder": {"kind": settings.towers, "source": settings.source, "fingerprint": encoder.fingerprint},
         "width": settings.heads.width,
         "heads": dataclasses.asdict(settings.heads),
@@ -42,14 +43,20 @@ def write_dense_model(
     made_from = {"encoder": encoder.fingerprint, "features": features.fingerprint}
     with storage.create(out, kind=KIND, format=FORMAT, settings=content, made_from=made_from) as draft:
         if towers is not None:
-            (draft.folder / "towers").mkdir()
-            for name in TOWER_FILES:
-                (draft.folder / "towers" / name).write_bytes((towers / name).read_bytes())
+            carry_towers(towers, draft)
         save_file(heads.state_dict(), draft.folder / "heads.safetensors")
         items, queries = item_graph(heads, encoder), query_graph(heads, encoder)
         (draft.folder / "items.onnx").write_bytes(items)
         (draft.folder / "queries.onnx").write_bytes(queries)
         draft.counts["parameters"] = sum(parameter.numel() for parameter in heads.parameters())
+
+
+def carry_towers(towers: Path, draft: storage.Draft) -> None:
+    """Put the towers of an artifact into a model that is being written."""
+    artifact = storage.open(towers)
+    (draft.folder / "towers").mkdir()
+    for name in artifact.manifest.files:
+        shutil.copyfile(artifact.file(name), draft.folder / "towers" / name)
 
 
 class _Graph(nn.Module):

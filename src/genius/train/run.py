@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,15 @@ from genius.data.mbeir import Tree
 from genius.encode.corpus import read_pool, read_prompts, read_queries
 from genius.encode.loaders import encoder_loader
 from genius.encode.pipeline import tree_features
+from genius.errors import InputError
 from genius.model import KIND, Model
 from genius.train import distributed
 from genius.train.encoder import EncoderSettings, EncoderStage
 from genius.train.loop import train
 from genius.train.model_writer import write_dense_model
 from genius.train.recipe import parse, read_toml
+from genius.train.towers import TowerSettings
+from genius.train.tuning import tune_towers
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +36,29 @@ class Recipe:
 
     name: str
     seed: int = 0
-    encoder: EncoderSettings = field(default_factory=EncoderSettings)
+    towers: TowerSettings | None = None
+    """Fine-tuning of a CLIP before all else; by default its towers stay as they are."""
+    encoder: EncoderSettings | None = None
+    """Heads over the towers: trained unless the recipe has [towers] and no [encoder]."""
+
+    def __post_init__(self) -> None:
+        if self.towers is None:
+            if self.encoder is None:
+                object.__setattr__(self, "encoder", EncoderSettings())
+        elif self.encoder is not None:
+            _check_both(self.towers, self.encoder)
+
+
+def _check_both(towers: TowerSettings, encoder: EncoderSettings) -> None:
+    if towers.joining == "tokens":
+        raise InputError(
+            'with towers.joining = "tokens" there are no features for heads: leave [encoder] out, '
+            'or join by "score"'
+        )
+    if encoder.towers != "clip" or encoder.source:
+        raise InputError(
+            'heads stand on the fine-tuned towers: say towers = "clip" in [encoder], and no source'
+        )
 
 
 def read_recipe(path: Path | str) -> Recipe:
@@ -57,7 +82,11 @@ def train_model(recipe: Recipe, tree: Tree, out: Path, *, cache: Path, work: Pat
     distributed.start()
     work = work or out.with_name(f"{out.name}-training")
     if not _is_done(out, recipe):
-        _train_encoder(recipe, tree, out, work, cache)
+        tuned = tune_towers(recipe.towers, tree, work, seed=recipe.seed) if recipe.towers else None
+        if recipe.encoder is not None:
+            _train_encoder(recipe, recipe.encoder, tree, out, work, cache, tuned.folder if tuned else None)
+        elif tuned is not None:
+            tuned.write_model(out, description(recipe))
     return Model.open(out)
 
 
@@ -65,13 +94,20 @@ def plan(recipe: Recipe, out: Path) -> list[str]:
     """What training will do, in sentences."""
     if _is_done(out, recipe):
         return [f"{out} was trained by this recipe already: nothing to do."]
-    loop = recipe.encoder.loop
-    return [
-        f"Recipe {recipe.name}, seed {recipe.seed}, to {out}:",
-        "  1. encode what is not in the cache yet (about 70 pictures and 600 texts a second on two cores)",
-        f"  2. stage encoder: {loop.steps:,} steps of {recipe.encoder.batch} queries, validated every "
-        f"{loop.validate_every}",
-    ]
+    steps = []
+    if recipe.towers is not None:
+        steps.append(_described("towers", recipe.towers))
+    if recipe.encoder is not None:
+        speed = "about 70 pictures and 600 texts a second on two cores"
+        steps.append(f"encode what is not in the cache yet ({speed})")
+        steps.append(_described("encoder", recipe.encoder))
+    numbered = [f"  {number}. {step}" for number, step in enumerate(steps, start=1)]
+    return [f"Recipe {recipe.name}, seed {recipe.seed}, to {out}:", *numbered]
+
+
+def _described(name: str, settings: TowerSettings | EncoderSettings) -> str:
+    steps, every = settings.loop.steps, settings.loop.validate_every
+    return f"stage {name}: {steps:,} steps of {settings.batch} queries, validated every {every}"
 
 
 def _is_done(out: Path, recipe: Recipe) -> bool:
@@ -93,9 +129,17 @@ def _plain(value: Any) -> Any:
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _train_encoder(recipe: Recipe, tree: Tree, out: Path, work: Path, cache: Path) -> None:
-    """Stage 0: encode the tree, then train heads over its features."""
-    loader, towers = encoder_loader(recipe.encoder.towers, recipe.encoder.source)
+def _train_encoder(
+    recipe: Recipe,
+    settings: EncoderSettings,
+    tree: Tree,
+    out: Path,
+    work: Path,
+    cache: Path,
+    tuned: Path | None,
+) -> None:
+    """Stage 0: encode the tree (by a tuned CLIP, if there is one), then train heads over its features."""
+    loader, towers = encoder_loader(settings.towers, settings.source or str(tuned or ""))
     encoder = loader(1)
     features, report = tree_features(tree, loader, cache)
     log.info("Encoded %d pictures and texts, knew %d already.", report.encoded, report.known)
@@ -104,13 +148,13 @@ def _train_encoder(recipe: Recipe, tree: Tree, out: Path, work: Path, cache: Pat
     pool = read_pool(tree, features)
     tasks = read_queries(tree, features, pool, "train"), read_queries(tree, features, pool, "val")
     prompts = read_prompts(tree, features)
-    stage = EncoderStage(recipe.encoder, encoder, features, pool, tasks, prompts, seed=recipe.seed)
-    scores = train(stage, recipe.encoder.loop, work / "encoder", seed=recipe.seed)
+    stage = EncoderStage(settings, encoder, features, pool, tasks, prompts, seed=recipe.seed)
+    scores = train(stage, settings.loop, work / "encoder", seed=recipe.seed)
     log.info(
         "Stage encoder: validation %s.", ", ".join(f"{name} {value:.1f}" for name, value in scores.items())
     )
     if distributed.rank() == 0:
         write_dense_model(
-            out, description(recipe), recipe.encoder, stage.heads, encoder, towers, features, scores
+            out, description(recipe), settings, stage.heads, encoder, tuned or towers, features, scores
         )
     distributed.wait()

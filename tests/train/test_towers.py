@@ -1,0 +1,222 @@
+"""Fine-tuning of both towers: it learns, what it contrasts is right, and a kill changes nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from genius.data.mbeir import Tree  # noqa: E402
+from genius.data.text import clean  # noqa: E402
+from genius.encode.token_fusion import TokenFusionSettings  # noqa: E402
+from genius.errors import InputError  # noqa: E402
+from genius.train.loop import train  # noqa: E402
+from genius.train.pairs import read_training, read_validation  # noqa: E402
+from genius.train.towers import TowerStage  # noqa: E402
+from tests.encode.small_clip import write_clip, write_siglip  # noqa: E402
+from tests.train.tuned import SMALL_FUSION, loop, run, settings  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+FUSION = TokenFusionSettings(**SMALL_FUSION)
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("clip")
+    write_clip(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """So small a network is slower with more of them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def curve(folder: Path) -> list[float]:
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line]
+
+
+def weights(stage: TowerStage) -> dict[str, Any]:
+    return {name: value.clone() for name, value in stage.network.state_dict().items()}
+
+
+@pytest.mark.parametrize("joining", ["score", "tokens"])
+def test_training_lowers_the_loss_and_moves_both_towers(
+    clip: Path, miniature: Path, tmp_path: Path, joining: str
+) -> None:
+    more = {"fusion": FUSION} if joining == "tokens" else {}
+    chosen = settings(clip, joining=joining, batch=32, loop=loop(25), **more)
+    # (Without instructions, which are longer than this small tokenizer's texts may be.)
+    stage = TowerStage(chosen, Tree(miniature, instructed=False), seed=0)
+    before = weights(stage)
+    scores = train(stage, chosen.loop, tmp_path, seed=0, rates=chosen.rates)
+    losses = curve(tmp_path)
+    assert np.mean(losses[-3:]) < 0.8 * np.mean(losses[:3])
+    assert scores["score"] > 0
+    moved = {name for name, value in weights(stage).items() if not torch.equal(value, before[name])}
+    for tower in ("vision", "text"):
+        assert f"towers.{tower}_model.encoder.layers.0.mlp.fc1.weight" in moved
+    assert "towers.logit_scale" in moved
+    assert ("fusion.layers.0.query.weight" in moved) == (joining == "tokens")
+
+
+def direct(stage: TowerStage, records: list[Any]) -> np.ndarray:
+    """Embeddings by transformers alone, record by record."""
+    module, found = stage.clip.module, []
+    for picture, text in records:
+        total = 0
+        if picture is not None:
+            pixels = torch.from_numpy(picture.result())[None]
+            total = total + module.get_image_features(pixel_values=pixels).pooler_output[0]
+        if text:
+            tokens = stage.clip.tokenizer(
+                [text], truncation=True, max_length=stage.clip.text_length, return_tensors="pt"
+            )
+            total = total + module.get_text_features(**tokens).pooler_output[0]
+        found.append(total.double().numpy())
+    return np.stack([row / np.linalg.norm(row) for row in found])
+
+
+def test_the_loss_is_eq_2(clip: Path, miniature: Path) -> None:
+    stage = TowerStage(settings(clip, batch=32), Tree(miniature), seed=1)
+    stage.network.eval()
+    batch = stage._batch(0)
+    with torch.no_grad():
+        loss = float(stage.loss(0, 0))
+        scores = direct(stage, batch.queries) @ direct(stage, batch.candidates).T / 0.1
+    terms = []
+    for row, wanted in enumerate(batch.wanted.tolist()):
+        negatives = [place for place in range(scores.shape[1]) if not batch.no_negatives[row, place]]
+        terms.append(-np.log(np.exp(scores[row, wanted]) / np.exp(scores[row, negatives]).sum()))
+    assert loss == pytest.approx(np.mean(terms), rel=1e-4)
+
+
+def test_no_positive_is_a_negative(clip: Path, miniature: Path) -> None:
+    stage = TowerStage(settings(clip, batch=32), Tree(miniature), seed=0)
+    twin = next(row for row, query in enumerate(stage.pairs.queries) if len(query.positives) == 2)
+    ids = {stage.items[number].id for number in stage.pairs.positives(twin)}
+    assert ids == {"5:102", "2:102"}
+    masked = []
+    for turn in range(6):
+        batch = stage._batch(turn)
+        assert len(batch.queries) == 32  # every pair, in order, so that rows are known
+        assert not batch.no_negatives[torch.arange(32), batch.wanted].any()
+        masked.append(int(batch.no_negatives[twin].sum()))
+        others = torch.arange(32) != twin
+        assert not batch.no_negatives[others].any()
+    assert 1 in masked  # "2:102" is also the answer of another query of the batch
+
+
+def test_queries_are_instructed_and_items_are_not(clip: Path, miniature: Path) -> None:
+    tree = Tree(miniature)
+    stage = TowerStage(settings(clip, batch=32), tree, seed=0)
+    said: set[str] = set()
+    for turn in range(8):
+        batch = stage._batch(turn)
+        for query, (picture, text) in zip(stage.pairs.queries, batch.queries, strict=True):
+            assert (picture is None) == (query.image is None)
+            assert text.endswith(clean(query.text))
+        said |= {text for _, text in batch.queries}
+        assert {text for _, text in batch.candidates} <= {clean(item.text) for item in tree}
+    # A text query under three prompts, a picture alone asked by these alone, one key without any prompt.
+    assert {f"Prompt {n} of webqa 1. The red one." for n in (1, 2, 3)} <= said
+    assert {f"Prompt {n} of mscoco 3." for n in (1, 2, 3)} <= said
+    assert any(text.startswith("Find a picture that matches this picture and text.") for text in said)
+
+
+def test_the_pool_of_validation(miniature: Path) -> None:
+    tree = Tree(miniature)
+    tasks, items = read_validation(tree, queries=2, items=5)
+    assert [len(task) for task in tasks] == [2] * 8
+    ids = [item.id for item in items]
+    needed = {id for task in tasks for query in task.queries for id in query.positives}
+    assert needed <= set(ids)
+    assert len(ids) == len(set(ids)) == len(needed) + 5
+    everything, whole = read_validation(tree, queries=1000, items=1000)
+    assert [len(task) for task in everything] == [4] * 8
+    assert len(whole) == len({item.id for item in tree})
+
+
+def test_the_up_sampled_mix(miniature: Path) -> None:
+    pairs, items = read_training(Tree(miniature), upsampled=True)
+    plain, same = read_training(Tree(miniature), upsampled=False)
+    assert len(pairs) == len(plain) + 5
+    assert {item.id for item in items} == {item.id for item in same}
+
+
+def test_a_tree_without_a_union_pool(own_miniature: Path) -> None:
+    for path in (own_miniature / "cand_pool/global").iterdir():
+        path.unlink()
+    pairs, _ = read_training(Tree(own_miniature), upsampled=False)
+    assert len(pairs) == 32
+
+
+def test_a_picture_that_is_gone_is_trained_without(
+    clip: Path, own_miniature: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (own_miniature / "mbeir_images/squares/1.jpg").unlink()
+    stage = TowerStage(settings(clip, batch=32), Tree(own_miniature), seed=0)
+    assert np.isfinite(float(stage.loss(0, 0).detach()))
+    assert caplog.text.count("squares/1.jpg: cannot read image") == 1
+
+
+def test_lower_precision_is_close(clip: Path, miniature: Path) -> None:
+    losses = []
+    for precision in ("float32", "bfloat16"):
+        stage = TowerStage(settings(clip, precision=precision), Tree(miniature), seed=0)
+        losses.append(float(stage.loss(0, 0).detach()))
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.1)
+
+
+def test_a_siglip_can_be_tuned(miniature: Path, tmp_path: Path) -> None:
+    write_siglip(tmp_path / "siglip")
+    stage: Any = TowerStage(settings(tmp_path / "siglip"), Tree(miniature), seed=0)
+    stage.loss(0, 0).backward()
+    for tower in (stage.clip.module.vision_model, stage.clip.module.text_model):
+        assert sum(float(weight.grad.abs().sum()) for weight in tower.parameters()) > 0
+
+
+def test_a_tree_without_training_pairs(clip: Path, own_miniature: Path) -> None:
+    for path in (own_miniature / "query/train").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="has no train queries with an answer in its pools"):
+        TowerStage(settings(clip), Tree(own_miniature), seed=0)
+
+
+def test_killed_it_goes_on_with_the_same_curve(clip: Path, miniature: Path, tmp_path: Path) -> None:
+    expected = weights(run(clip, miniature, tmp_path / "unbroken"))
+    code = f"""
+import os, signal
+from pathlib import Path
+from genius.train import journal
+write = journal.Journal.write
+def killing(self, *, step, **values):
+    write(self, step=step, **values)
+    if step >= 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+journal.Journal.write = killing
+from tests.train.tuned import run
+run(Path({str(clip)!r}), Path({str(miniature)!r}), Path({str(tmp_path / "broken")!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert len(curve(tmp_path / "broken")) == 7
+    stage = run(clip, miniature, tmp_path / "broken")
+    assert curve(tmp_path / "broken") == curve(tmp_path / "unbroken")
+    assert all(torch.equal(value, expected[name]) for name, value in weights(stage).items())
