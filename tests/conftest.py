@@ -3,9 +3,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.miniature import write_miniature
+
+hypothesis.settings.register_profile("house", deadline=None)  # no test depends on the clock
+hypothesis.settings.load_profile("house")
 
 
 @pytest.fixture(scope="session")

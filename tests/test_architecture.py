@@ -107,7 +107,8 @@ def test_help_is_light() -> None:
 
 def test_encoding_searching_and_evaluating_need_no_torch() -> None:
     rooms = "encode.pipeline, genius.encode.lite, genius.encode.loaders, genius.model, genius.search.dense"
-    code = f"import genius.{rooms}, genius.evaluate.run, genius.evaluate.report"
+    codes = "quantize.packing, genius.decode.geometry, genius.search.beam"
+    code = f"import genius.{rooms}, genius.{codes}, genius.evaluate.run, genius.evaluate.report"
     assert not loaded_by(code) & {"torch", "transformers", "onnx", "matplotlib", "faiss"}
 
 

@@ -1,1 +1,1 @@
-"""The room of algorithms over arrays: exact and approximate dense search."""
+"""The room of algorithms over arrays: dense search, the tree of codes, and beam search over it."""

@@ -1,0 +1,1 @@
+"""The room where vectors become codes, and codes are packed to the bit."""

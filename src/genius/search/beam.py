@@ -1,0 +1,214 @@
+"""Beam search over the codes that exist: the best prefixes of each query, level by level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from genius.decode.decoding import Decoder
+from genius.errors import InputError, MismatchError
+from genius.search.trie import Trie
+
+FLOATS = 1 << 22
+"""How many scores a decoder gives at a time: 16 MB. Queries are searched in blocks that keep to it."""
+
+Filter = Callable[[int, np.ndarray], np.ndarray]
+"""Of nodes at a depth, which may stay: (depth, nodes [n]) → bool [n]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Beams:
+    """What a beam search found, for each query best first; fewer than `beams` where there is no more.
+
+    Attributes:
+        scores: summed log-probabilities float32 [queries, beams], -inf where there is no beam.
+        codes: the codes int64 [queries, beams, depth], -1 where there is no beam.
+        alive: for each level the nodes int64 [queries, beams] that were in the beam after it, -1 for none.
+    """
+
+    scores: np.ndarray
+    codes: np.ndarray
+    alive: tuple[np.ndarray, ...]
+
+    @property
+    def depth(self) -> int:
+        """How many levels were searched."""
+        return len(self.alive)
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """The nodes at that depth, int64 [queries, beams], -1 where there is no beam."""
+        return self.alive[-1]
+
+
+def beam_search(
+    decoder: Decoder,
+    trie: Trie,
+    vectors: np.ndarray,
+    beams: int,
+    *,
+    depth: int | None = None,
+    first: np.ndarray | None = None,
+    keep: Filter | None = None,
+) -> Beams:
+    """The `beams` codes of `trie` with the greatest summed log-probability for each query, by beam search.
+
+    After each level the best `beams` prefixes of a query go on; of equal ones the smaller codes come first. A
+    code whose score is -inf is never taken. A query's result does not depend on the others (but a decoder's
+    matrix products may round differently in other company).
+
+    Args:
+        decoder: scores the next code; its log-probabilities are taken as they are, over all codes of a level
+            and not only those that exist.
+        trie: the codes that exist.
+        vectors: a vector for each query, [queries, width].
+        beams: how many prefixes go on.
+        depth: after which level to stop; without it, the last.
+        first: the first code that each query wants [queries], -1 for any. A code that is given adds nothing
+            to the score: the first level's score is then 0.
+        keep: which nodes may be searched; by default all.
+    """
+    depth = trie.levels if depth is None else depth
+    _check(decoder, trie, vectors, beams, depth, first)
+    shape = (len(vectors), beams)
+    scores = np.full(shape, -np.inf, np.float32)
+    alive = np.full((depth, *shape), -1, np.int64)
+    block = max(1, FLOATS // (beams * max(decoder.sizes[:depth])))
+    for start in range(0, len(vectors), block):
+        some = slice(start, start + block)
+        wanted = None if first is None else first[some]
+        _search(decoder, trie, vectors[some], wanted, keep, scores[some], alive[:, some])
+    codes = np.full((*shape, depth), -1, np.int64)
+    found = alive[-1] >= 0
+    codes[found] = trie.prefixes(depth, alive[-1][found])
+    return Beams(scores, codes, tuple(alive))
+
+
+def _search(
+    decoder: Decoder,
+    trie: Trie,
+    vectors: np.ndarray,
+    first: np.ndarray | None,
+    keep: Filter | None,
+    scores: np.ndarray,
+    alive: np.ndarray,
+) -> None:
+    """Search one block of queries and write what is found into `scores` and `alive`.
+
+    Living beams are rows, and what may follow them are candidates, both in the order of their queries.
+    """
+    decoding = decoder.begin(vectors)
+    queries = np.arange(len(vectors))
+    ranks = nodes = np.zeros(len(vectors), np.int64)
+    totals = np.zeros(len(vectors), np.float32)
+    for level, after in enumerate(alive):
+        rows, nodes, codes = trie.children(level, nodes)
+        gains = decoding.scores()[rows, codes]
+        if level == 0 and first is not None:
+            wanted = first[rows]
+            gains = np.where(wanted == codes, np.float32(0), np.where(wanted < 0, gains, -np.inf))
+        if keep is not None:
+            gains = np.where(keep(level + 1, nodes), gains, -np.inf)
+        totals = totals[rows] + gains
+        best, ranks = _best(queries[rows], totals, nodes, scores.shape)
+        rows, nodes, codes, totals = rows[best], nodes[best], codes[best], totals[best]
+        queries = queries[rows]
+        after[queries, ranks] = nodes
+        if not len(rows):
+            return
+        if level + 1 < len(alive):
+            decoding.advance(rows, codes)
+    scores[queries, ranks] = totals
+
+
+def _best(
+    queries: np.ndarray, totals: np.ndarray, nodes: np.ndarray, shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The candidates that go on, in the order of their queries and best first, and the rank of each.
+
+    Sorting all candidates would take longer than scoring them. So the least score that can go on is found for
+    each query by partition, and only the candidates that reach it are sorted.
+    """
+    beams = shape[1]
+    places = _ranks(queries)
+    width = int(places.max(initial=-1)) + 1
+    reach = totals > -np.inf
+    if width > beams:
+        table = np.full((shape[0], width), -np.inf, np.float32)
+        table[queries, places] = totals
+        table.partition(width - beams, axis=1)
+        reach &= totals >= table[queries, width - beams]
+    best = np.flatnonzero(reach)
+    best = best[np.lexsort((nodes[best], -totals[best], queries[best]))]
+    ranks = _ranks(queries[best])
+    return best[ranks < beams], ranks[ranks < beams]
+
+
+def _ranks(groups: np.ndarray) -> np.ndarray:
+    """The place of each element in its group; groups are numbers in rising order."""
+    return np.arange(len(groups)) - np.searchsorted(groups, groups)
+
+
+def ranked_items(trie: Trie, beams: Beams, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first k items of each query: the beams best first, and the items below a beam by number.
+
+    Returns scores float32 and item numbers int64, both [queries, k], filled up with -inf and -1.
+    """
+    if k < 1:
+        raise InputError(f"k must be at least 1, not {k}")
+    scores = np.full((len(beams.nodes), k), -np.inf, np.float32)
+    items = np.full(scores.shape, -1, np.int64)
+    found = beams.nodes >= 0
+    starts, ends = trie.rows(beams.depth, np.where(found, beams.nodes, 0))
+    below = np.where(found, ends - starts, 0)
+    needed = found & (np.cumsum(below, axis=1) - below < k)  # beams behind the k-th item are not opened
+    queries, ranks = np.nonzero(needed)
+    positions, numbers = trie.items(beams.depth, beams.nodes[needed])
+    order = np.lexsort((numbers, positions))
+    places = _ranks(queries[positions])
+    shown = places < k
+    where = queries[positions][shown], places[shown]
+    items[where] = numbers[order][shown]
+    scores[where] = beams.scores[queries, ranks][positions][shown]
+    return scores, items
+
+
+def prefix_survival(trie: Trie, beams: Beams, positives: Sequence[np.ndarray]) -> np.ndarray:
+    """The share of queries for which the beginning of some positive's code is in the beam, after each level.
+
+    `positives` are the numbers of the items that answer each query; a query without any counts as lost.
+    """
+    if len(positives) != len(beams.nodes) or not len(positives):
+        raise InputError(f"{len(beams.nodes)} queries need positives each, and there are {len(positives)}")
+    queries = np.repeat(np.arange(len(positives)), [len(items) for items in positives])
+    items = np.concatenate([np.asarray(items, np.int64) for items in positives])
+    survival = np.empty(beams.depth)
+    for level, nodes in enumerate(beams.alive):
+        count = trie.counts[level + 1]
+        owners, ranks = np.nonzero(nodes >= 0)
+        alive = owners * count + nodes[owners, ranks]  # a query and a node as one number
+        hits = np.isin(queries * count + trie.above(level + 1, items), alive)
+        survival[level] = len(np.unique(queries[hits])) / len(positives)
+    return survival
+
+
+def _check(
+    decoder: Decoder, trie: Trie, vectors: np.ndarray, beams: int, depth: int, first: np.ndarray | None
+) -> None:
+    if beams < 1:
+        raise InputError(f"a search needs at least one beam, not {beams}")
+    if not 1 <= depth <= trie.levels:
+        raise InputError(f"depth must be from 1 to {trie.levels}, not {depth}")
+    if vectors.ndim != 2:
+        raise InputError(f"queries must be vectors [queries, width], not of the shape {vectors.shape}")
+    if not np.isfinite(vectors).all():
+        raise InputError("queries must be finite vectors, and some hold NaN or infinity")
+    if len(decoder.sizes) != trie.levels or any(np.greater(trie.sizes, decoder.sizes)):
+        raise MismatchError(
+            f"the decoder knows levels of {list(decoder.sizes)} codes, and the items' codes need at least "
+            f"{list(trie.sizes)}: they were made by different models"
+        )
+    if first is not None and (first.shape != (len(vectors),) or first.min(initial=0) < -1):
+        raise InputError("`first` must hold for each query a first code, or -1 for any")
