@@ -5,7 +5,7 @@ After stage 0 it embeds items and queries for dense search. What it can't do yet
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,11 +16,14 @@ from genius import storage
 from genius.data.images import load
 from genius.data.records import MODALITIES, ImageSource, Item, Query
 from genius.data.text import clean, query_text
+from genius.decode.geometry import Geometry
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
 from genius.encode.runtime import cores, session
 from genius.errors import InputError, MismatchError, MissingError
+from genius.quantize.parts import Parts, gather
+from genius.quantize.quantizer import Quantizer
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -110,6 +113,24 @@ class Model:
         """Joined embeddings [n, width] of queries, of unit length."""
         return self._run(self._queries, image, text, instruction)
 
+    def item_parts(self, image: Rows, text: Rows, modality: np.ndarray) -> Parts:
+        """The parts of items, and their joined embeddings."""
+        return _parted(lambda image, text, rows: self.join_items(image, text, modality[rows]), image, text)
+
+    def query_parts(self, image: Rows, text: Rows, instruction: Rows) -> Parts:
+        """The parts of queries, each under the instruction, and their joined embeddings."""
+
+        def join(image: Rows, text: Rows, rows: np.ndarray) -> np.ndarray:
+            return self.join_queries(image, text, (instruction[0][rows], instruction[1][rows]))
+
+        return _parted(join, image, text)
+
+    def record_parts(self, pictures: Sequence[Image.Image | None], texts: Sequence[str]) -> Parts:
+        """Joined embeddings of records that tokens join: such have no parts, so each is the whole."""
+        joined = self.embed_records(pictures, texts)
+        has_image = np.array([picture is not None for picture in pictures], bool)
+        return gather(joined, (joined, has_image), (joined, np.array([bool(text) for text in texts], bool)))
+
     def _run(self, graph: Any, *parts: Rows, **more: np.ndarray) -> np.ndarray:
         inputs = dict(more)
         for name, (rows, present) in zip(("image", "text", "instruction"), parts, strict=False):
@@ -127,17 +148,52 @@ class Model:
         return self._graph("encoder", "queries.onnx")
 
     def _graph(self, stage: str, name: str) -> Any:
-        if not self.joins_features:
+        if stage == "encoder" and not self.joins_features:
             raise MismatchError(
                 f"{self.path} joins pictures and texts by their tokens, so it can't start from features: "
                 "use embed_items and embed_queries"
             )
+        self._require(stage)
+        return session(str(self._artifact.file(name)), self._threads)
+
+    def _require(self, stage: str) -> None:
         if stage not in self.stages:
             raise MissingError(
                 f"{self.path} has no {stage} yet (it has: {', '.join(self.stages) or 'nothing'}); "
                 f"train it with: genius train RECIPE -o {self.path}"
             )
-        return session(str(self._artifact.file(name)), self._threads)
+
+    # --- quantizer
+
+    def vectors(self, parts: Parts) -> np.ndarray:
+        """The fused vectors [n, width] of records, of unit length."""
+        vectors: np.ndarray = self._fusion.run(["vectors"], parts[:])[0]
+        return vectors
+
+    @cached_property
+    def _fusion(self) -> Any:
+        return self._graph("quantizer", "fusion.onnx")
+
+    @cached_property
+    def quantizer(self) -> Quantizer:
+        """What turns vectors into codes."""
+        self._require("quantizer")
+        from safetensors.numpy import load_file
+
+        arrays = load_file(self._artifact.file("codebooks.safetensors"))
+        described = self.settings["quantizer"]
+        books = [arrays[f"level_{number}"] for number in range(len(described["sizes"]))]
+        classifier = (
+            (arrays["classifier.weight"], arrays["classifier.bias"])
+            if "classifier.weight" in arrays
+            else None
+        )
+        return Quantizer(books, first=described["first"], classifier=classifier)
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """The decoder without a network: codes by their distance from the query's vector."""
+        return Geometry(self.quantizer.codebooks, self.settings["quantizer"]["temperatures"])
 
     # --- from items and queries
 
@@ -195,6 +251,21 @@ class Model:
         if present.any():
             rows[present] = self.encoder.texts([text for text in texts if text])
         return rows, present
+
+
+def _parted(join: Callable[[Rows, Rows, np.ndarray], np.ndarray], image: Rows, text: Rows) -> Parts:
+    """Joined embeddings, and for records with both parts also what each part alone becomes."""
+    numbers = np.arange(len(image[1]))
+    joined = join(image, text, numbers)
+    both = np.flatnonzero(image[1] & text[1])
+    if not len(both):
+        return gather(joined, (joined, image[1]), (joined, text[1]))
+    pictures, texts = (image[0][both], image[1][both]), (text[0][both], text[1][both])
+    nothing = np.zeros(len(both), bool)
+    alone = np.zeros_like(joined), np.zeros_like(joined)
+    alone[0][both] = join(pictures, (texts[0], nothing), both)
+    alone[1][both] = join((pictures[0], nothing), texts, both)
+    return gather(joined, (alone[0], image[1]), (alone[1], text[1]))
 
 
 def _loaded(images: Sequence[ImageSource | None]) -> list[Image.Image | None]:

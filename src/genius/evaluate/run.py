@@ -14,7 +14,8 @@ from genius.encode.corpus import read_pool, read_queries
 from genius.encode.features import Features
 from genius.encode.pipeline import tree_features
 from genius.errors import InputError
-from genius.evaluate.dense import dense_systems, embed, own_items
+from genius.evaluate.dense import dense_systems, own_items
+from genius.evaluate.embedded import embed
 from genius.evaluate.protocol import Benchmark, Evaluation, PoolName, run_protocol
 from genius.model import Model
 

@@ -1,0 +1,72 @@
+"""The learned fusion h(x, y): a record's two parts become the one vector that is quantized (paper §4.2).
+
+    z = λ·x + (1 − λ)·y + MLP([x; y]), of unit length, with λ from a small network of its own
+
+x is what stage 0 makes of the picture alone, y what it makes of the text alone. Beside the published form the
+embedding that stage 0 made of both together may be added, so that nothing it knows of the two is lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from genius.errors import InputError
+
+
+@dataclass(frozen=True)
+class FusionSettings:
+    """How parts become vectors."""
+
+    hidden: int = 512
+    """Numbers that each part is projected to."""
+    dropout: float = 0.1
+    joined: bool = True
+    """Whether the joined embedding takes part; the paper has the two parts only."""
+
+    def __post_init__(self) -> None:
+        if self.hidden < 1 or not 0 <= self.dropout < 1:
+            raise InputError("hidden should be at least 1, and dropout a share below 1")
+
+
+class Fusion(nn.Module):
+    """Parts of n records [n, width] to vectors [n, width] of unit length."""
+
+    def __init__(self, width: int, settings: FusionSettings) -> None:
+        super().__init__()
+        self.width, self.settings = width, settings
+        hidden = settings.hidden
+        self.text_projection = nn.Linear(width, hidden)
+        self.image_projection = nn.Linear(width, hidden)
+        if settings.joined:
+            self.joined_projection = nn.Linear(width, hidden)
+        seen = (3 if settings.joined else 2) * hidden
+        self.dropout = nn.Dropout(settings.dropout)
+        self.mix = nn.Sequential(nn.Linear(seen, seen), nn.ReLU(), nn.Linear(seen, width))
+        self.share = nn.Sequential(nn.Linear(seen, seen), nn.ReLU(), nn.Linear(seen, 1))
+        # Training starts from the plain mixture: as good as stage 0, which the network then bends.
+        nn.init.zeros_(self.mix[2].weight)  # type: ignore[arg-type]
+        nn.init.zeros_(self.mix[2].bias)  # type: ignore[arg-type]
+
+    def forward(
+        self,
+        joined: torch.Tensor,
+        image: torch.Tensor,
+        has_image: torch.Tensor,
+        text: torch.Tensor,
+        has_text: torch.Tensor,
+    ) -> torch.Tensor:
+        """The vectors; where a part is absent, what stands in its place does not matter."""
+        nothing = torch.zeros((), dtype=joined.dtype)
+        image = torch.where(has_image[:, None], image, nothing)
+        text = torch.where(has_text[:, None], text, nothing)
+        seen = [self.text_projection(text), self.image_projection(image)]
+        if self.settings.joined:
+            seen.append(self.joined_projection(joined))
+        looked = self.dropout(torch.cat(seen, dim=1).relu())
+        share = self.share(looked).sigmoid()
+        mixed = share * image + (1 - share) * text + self.mix(looked)
+        return functional.normalize(mixed + joined if self.settings.joined else mixed, dim=1)

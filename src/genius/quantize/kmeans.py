@@ -1,0 +1,52 @@
+"""Lloyd's k-means, for the start of codebooks."""
+
+from __future__ import annotations
+
+import torch
+
+from genius.errors import InputError
+
+BLOCK = 8192
+
+
+def nearest(rows: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
+    """The number of the nearest centre of each row; of equally near ones the first."""
+    half_squares = 0.5 * centres.square().sum(1)
+    found = [
+        (rows[start : start + BLOCK] @ centres.T - half_squares).argmax(1)
+        for start in range(0, len(rows), BLOCK)
+    ]
+    return torch.cat(found) if found else torch.zeros(0, dtype=torch.long)
+
+
+def kmeans(
+    rows: torch.Tensor, count: int, *, iterations: int, generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`count` centres of the rows, and each row's own.
+
+    Starts from rows drawn at random; a centre that loses all its rows moves to the row that is farthest from
+    its own centre. Ends early when nothing changes any more. Raises InputError if there are fewer rows than
+    centres.
+    """
+    if len(rows) < count:
+        raise InputError(f"{len(rows)} vectors are too few for {count} codes: take more, or fewer codes")
+    centres = rows[torch.randperm(len(rows), generator=generator)[:count]].clone()
+    own = nearest(rows, centres)
+    for _ in range(iterations):
+        centres = _means(rows, own, centres)
+        moved = nearest(rows, centres)
+        if torch.equal(moved, own):
+            break
+        own = moved
+    return centres, own
+
+
+def _means(rows: torch.Tensor, own: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
+    counts = torch.bincount(own, minlength=len(centres))
+    sums = torch.zeros_like(centres).index_add_(0, own, rows)
+    means = sums / counts.clamp(min=1)[:, None]
+    empty = (counts == 0).nonzero().flatten()
+    if len(empty):
+        farthest = (rows - means[own]).square().sum(1).topk(min(len(empty), len(rows))).indices
+        means[empty[: len(farthest)]] = rows[farthest]
+    return means
