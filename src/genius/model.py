@@ -22,6 +22,7 @@ from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
 from genius.encode.runtime import cores, session
 from genius.errors import InputError, MismatchError, MissingError
+from genius.quantize.modality import wanted_codes
 from genius.quantize.parts import Parts, gather
 from genius.quantize.quantizer import Quantizer
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 KIND = "model"
 FORMAT = 1
+BLOCK = 4096
 STAGES = ("encoder", "quantizer", "decoder")
 
 Joining = Literal["heads", "score", "tokens"]
@@ -167,8 +169,17 @@ class Model:
 
     def vectors(self, parts: Parts) -> np.ndarray:
         """The fused vectors [n, width] of records, of unit length."""
-        vectors: np.ndarray = self._fusion.run(["vectors"], parts[:])[0]
-        return vectors
+        known = {given.name for given in self._fusion.get_inputs()}  # the published fusion has no joined one
+        blocks = [np.zeros((0, self.width), np.float32)]
+        for start in range(0, len(parts), BLOCK):
+            inputs = parts[slice(start, start + BLOCK)]
+            blocks += self._fusion.run(["vectors"], {name: inputs[name] for name in known})
+        return np.concatenate(blocks)
+
+    def wanted_codes(self, want: int, count: int) -> np.ndarray | None:
+        """The first code of `count` queries that want the modality of this number; None if any may come."""
+        self._require("quantizer")
+        return wanted_codes(self.settings["quantizer"]["modality_of"], want, count)
 
     @cached_property
     def _fusion(self) -> Any:

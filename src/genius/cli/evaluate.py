@@ -30,6 +30,9 @@ def evaluate(
     exclude_query_item: Annotated[
         bool, typer.Option(help="Leave out items whose picture or text is the query's own.")
     ] = False,
+    want: Annotated[
+        str, typer.Option(help="Whether searches by code are told the wanted modality: known or inferred.")
+    ] = "known",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line instead.")] = False,
 ) -> None:
     """Search every task's queries in its local pool and in the union, and measure."""
@@ -41,13 +44,25 @@ def evaluate(
     from genius.progress import log_to_terminal
 
     log_to_terminal()
-    for name, value, known in (("pool", pool, ("local", "union", "both")), ("split", split, ("val", "test"))):
+    choices = (
+        ("pool", pool, ("local", "union", "both")),
+        ("split", split, ("val", "test")),
+        ("want", want, ("known", "inferred")),
+    )
+    for name, value, known in choices:
         if value not in known:
             raise InputError(f"--{name} should be one of {', '.join(known)}, but is {value!r}")
     pools: Any = ("local", "union") if pool == "both" else (pool,)
     chosen: Any = split
     result = evaluate_model(
-        tree, model, split=chosen, pools=pools, tasks=task, exclude=exclude_query_item, cache=default_cache()
+        tree,
+        model,
+        split=chosen,
+        pools=pools,
+        tasks=task,
+        exclude=exclude_query_item,
+        want=want == "known",
+        cache=default_cache(),
     )
     if as_json:
         for one in result.evaluation.measurements:

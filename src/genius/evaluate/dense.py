@@ -10,6 +10,7 @@ from genius.data.tasks import Task
 from genius.encode.corpus import Pool, Rows, TaskQueries
 from genius.encode.features import ABSENT
 from genius.evaluate.embedded import Embedded
+from genius.evaluate.per_pool import PerPool
 from genius.evaluate.protocol import DEPTH, Found, Search
 from genius.search.dense import DenseIndex
 
@@ -21,7 +22,7 @@ def dense_systems(
 
     `excluding` names for each query the items that are left out of its results.
     """
-    index = _Indexes(embedded.items.joined)
+    index = Indexes(embedded.items.joined)
 
     def dense(task: Task, members: np.ndarray) -> Found:
         left_out = excluding[task] if excluding else None
@@ -34,25 +35,23 @@ def dense_systems(
     return {"dense": dense, "dense-fair": fair}
 
 
-class _Indexes:
-    """A flat index for each set of items; the last ones are kept, since tasks share pools."""
+class Indexes:
+    """Exact search among some of the items, by a flat index for each set of them."""
 
     def __init__(self, items: np.ndarray) -> None:
-        self._items = items
-        self._made: dict[bytes, DenseIndex] = {}
+        self._index = PerPool(lambda members: DenseIndex(items[members]))
 
-    def search(self, queries: np.ndarray, members: np.ndarray, left_out: list[np.ndarray] | None) -> Found:
-        key = members.tobytes()
-        if key not in self._made:
-            if len(self._made) >= 4:
-                self._made.pop(next(iter(self._made)))
-            self._made[key] = DenseIndex(self._items[members])
+    def search(
+        self, queries: np.ndarray, members: np.ndarray, left_out: list[np.ndarray] | None = None
+    ) -> Found:
+        """The best of the items with these numbers for each query, without those that are left out for it."""
         more = max((len(items) for items in left_out), default=0) if left_out else 0
-        scores, rows = self._made[key].search(queries, DEPTH + more)
-        return _without(scores, members[rows], left_out)
+        scores, rows = self._index(members).search(queries, DEPTH + more)
+        return without(scores, members[rows], left_out)
 
 
-def _without(scores: np.ndarray, numbers: np.ndarray, left_out: list[np.ndarray] | None) -> Found:
+def without(scores: np.ndarray, numbers: np.ndarray, left_out: list[np.ndarray] | None) -> Found:
+    """Results less those that are left out for each query."""
     if left_out is None:
         return scores, numbers
     kept_scores = np.full((len(scores), DEPTH), -np.inf, np.float32)

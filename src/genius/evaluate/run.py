@@ -14,6 +14,7 @@ from genius.encode.corpus import read_pool, read_queries
 from genius.encode.features import Features
 from genius.encode.pipeline import tree_features
 from genius.errors import InputError
+from genius.evaluate.coded import code, coded_systems
 from genius.evaluate.dense import dense_systems, own_items
 from genius.evaluate.embedded import embed
 from genius.evaluate.protocol import Benchmark, Evaluation, PoolName, run_protocol
@@ -38,6 +39,7 @@ def evaluate_model(
     pools: Sequence[PoolName] = ("local", "union"),
     tasks: Sequence[str] | None = None,
     exclude: bool = False,
+    want: bool = True,
 ) -> Result:
     """Evaluate a model on a split of a tree by M-BEIR's protocol.
 
@@ -45,7 +47,7 @@ def evaluate_model(
     """
     tree, model = Tree(tree_path), Model.open(model_path)
     tree.check(split)
-    source = _source(model, tree, cache)
+    source = corpus_source(model, tree, cache)
     pool = read_pool(tree, source, split)
     queries = read_queries(tree, source, pool, split, apart=model.instruction_apart)
     known = {str(task.task) for task in queries}
@@ -54,13 +56,17 @@ def evaluate_model(
             raise InputError(f"there is no task {name!r} in {split}; there are: {', '.join(sorted(known))}")
     queries = [task for task in queries if not tasks or str(task.task) in tasks]
     excluding = own_items(source, pool, queries) if exclude else None
-    systems = dense_systems(embed(model, source, pool, queries), excluding=excluding)
+    embedded = embed(model, source, pool, queries)
+    systems = dense_systems(embedded, excluding=excluding)
+    if "quantizer" in model.stages:
+        systems |= coded_systems(model, code(model, embedded), want=want, excluding=excluding)
     benchmark = Benchmark(tree, split, pool.numbers, {task.task: task.ids for task in queries})
     settings = {
         "split": split,
         "pools": list(pools),
         "tasks": sorted(known) if not tasks else list(tasks),
         "exclude_query_item": exclude,
+        "wanted_modality": "known" if want else "inferred",
         "recipe": model.settings["recipe"],
         "genius": __version__,
     }
@@ -70,7 +76,7 @@ def evaluate_model(
     return Result(run_protocol(benchmark, systems, pools), settings, made_from)
 
 
-def _source(model: Model, tree: Tree, cache: Path) -> Features | ContentRows:
+def corpus_source(model: Model, tree: Tree, cache: Path) -> Features | ContentRows:
     """What the model embeds the tree from: cached features, or the contents themselves."""
     if not model.joins_features:
         contents = Contents(model.instruction_apart)

@@ -46,7 +46,7 @@ class Fusion(nn.Module):
         seen = (3 if settings.joined else 2) * hidden
         self.dropout = nn.Dropout(settings.dropout)
         self.mix = nn.Sequential(nn.Linear(seen, seen), nn.ReLU(), nn.Linear(seen, width))
-        self.share = nn.Sequential(nn.Linear(seen, seen), nn.ReLU(), nn.Linear(seen, 1))
+        self.share = nn.Sequential(nn.Linear(seen, hidden), nn.ReLU(), nn.Linear(hidden, 1))
         # Training starts from the plain mixture: as good as stage 0, which the network then bends.
         nn.init.zeros_(self.mix[2].weight)  # type: ignore[arg-type]
         nn.init.zeros_(self.mix[2].bias)  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ class Quantizer:
     ) -> None:
         self.codebooks = [np.ascontiguousarray(book, np.float32) for book in codebooks]
         self.first = first
-        self._classifier = classifier
+        self.classifier = classifier
         self._halves = [0.5 * np.square(book).sum(1) for book in self.codebooks]
         widths = {book.shape[1] for book in self.codebooks}
         if len(widths) != 1 or not all(np.isfinite(book).all() for book in self.codebooks):
@@ -78,8 +78,8 @@ class Quantizer:
             if level == 0 and self.first == "given":
                 assert modality is not None
                 codes = modality.astype(np.int64)
-            elif level == 0 and self._classifier is not None:
-                weights, biases = self._classifier
+            elif level == 0 and self.classifier is not None:
+                weights, biases = self.classifier
                 codes = _best(rest, weights, -biases)
             else:
                 codes = _best(rest, book, self._halves[level])
@@ -91,6 +91,12 @@ class Quantizer:
         total = np.zeros((len(codes), self.width), np.float32)
         for level, book in enumerate(self.codebooks[:levels]):
             total += book[codes[:, level]]
+        return total
+
+    def units(self, codes: np.ndarray) -> np.ndarray:
+        """Quantized vectors of unit length."""
+        total = self.reconstruct(codes)
+        total /= np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-9)
         return total
 
 

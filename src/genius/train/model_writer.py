@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 from torch import nn
 
@@ -16,8 +17,10 @@ from genius.encode.encoder import Encoder
 from genius.encode.export import export
 from genius.encode.features import Features
 from genius.encode.heads import Heads
-from genius.model import FORMAT, KIND
+from genius.model import FORMAT, KIND, Model
+from genius.quantize.fusion import Fusion
 from genius.train.encoder import EncoderSettings
+from genius.train.quantizer import QuantizerStage
 
 
 def write_dense_model(
@@ -49,6 +52,54 @@ def write_dense_model(
         (draft.folder / "items.onnx").write_bytes(items)
         (draft.folder / "queries.onnx").write_bytes(queries)
         draft.counts["parameters"] = sum(parameter.numel() for parameter in heads.parameters())
+
+
+def write_quantizer(
+    model: Model, recipe: dict[str, Any], stage: QuantizerStage, scores: dict[str, float]
+) -> None:
+    """Add the second stage to a model: its fusion as a graph, its codebooks, and what searching must know."""
+    checked, quantizer = stage.check(), stage.quantizer()
+    settings = {
+        **model.settings,
+        "stages": ["encoder", "quantizer"],
+        "quantizer": {
+            "sizes": list(quantizer.sizes),
+            "first": quantizer.first,
+            "temperatures": list(checked.temperatures),
+            "modality_of": checked.modality_of,
+        },
+        "recipe": recipe,
+        "validation": {**model.settings["validation"], "quantizer": scores},
+    }
+    arrays = {f"level_{number}": book for number, book in enumerate(quantizer.codebooks)}
+    if quantizer.classifier is not None:
+        arrays["classifier.weight"], arrays["classifier.bias"] = quantizer.classifier
+    old = storage.open(model.path, kind=KIND, format=FORMAT)
+    later = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors")
+    with storage.create(
+        model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
+    ) as draft:
+        draft.reuse(old, *(name for name in old.manifest.files if name not in later))
+        save_file(stage.network.state_dict(), draft.folder / "quantizer.safetensors")
+        save_arrays(arrays, draft.folder / "codebooks.safetensors")
+        (draft.folder / "fusion.onnx").write_bytes(fusion_graph(stage.fusion))
+        draft.counts |= old.manifest.counts
+        draft.counts["codes"] = sum(quantizer.sizes)
+
+
+def fusion_graph(fusion: Fusion) -> bytes:
+    """The ONNX graph from a record's parts to its vector."""
+    generator = torch.Generator().manual_seed(0)
+    parts = [torch.randn(3, fusion.width, generator=generator) for _ in range(3)]
+    has_image, has_text = torch.tensor([True, False, True]), torch.tensor([False, True, True])
+    inputs = {
+        "joined": parts[0],
+        "image": parts[1],
+        "has_image": has_image,
+        "text": parts[2],
+        "has_text": has_text,
+    }
+    return export(fusion, inputs, ["vectors"])
 
 
 def carry_towers(towers: Path, draft: storage.Draft) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +16,14 @@ from genius.encode.corpus import read_pool, read_prompts, read_queries
 from genius.encode.loaders import encoder_loader
 from genius.encode.pipeline import tree_features
 from genius.errors import InputError
+from genius.evaluate.embedded import embed
+from genius.evaluate.run import corpus_source
 from genius.model import KIND, Model
 from genius.train import distributed
 from genius.train.encoder import EncoderSettings, EncoderStage
 from genius.train.loop import train
-from genius.train.model_writer import write_dense_model
+from genius.train.model_writer import write_dense_model, write_quantizer
+from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from genius.train.recipe import parse, read_toml
 from genius.train.towers import TowerSettings
 from genius.train.tuning import tune_towers
@@ -40,6 +45,8 @@ class Recipe:
     """Fine-tuning of a CLIP before all else; by default its towers stay as they are."""
     encoder: EncoderSettings | None = None
     """Heads over the towers: trained unless the recipe has [towers] and no [encoder]."""
+    quantizer: QuantizerSettings | None = None
+    """Fusion and codebooks; without them a model can do dense search only."""
 
     def __post_init__(self) -> None:
         if self.towers is None:
@@ -81,41 +88,67 @@ def train_model(recipe: Recipe, tree: Tree, out: Path, *, cache: Path, work: Pat
     """
     distributed.start()
     work = work or out.with_name(f"{out.name}-training")
-    if not _is_done(out, recipe):
-        tuned = tune_towers(recipe.towers, tree, work, seed=recipe.seed) if recipe.towers else None
-        if recipe.encoder is not None:
-            _train_encoder(recipe, recipe.encoder, tree, out, work, cache, tuned.folder if tuned else None)
-        elif tuned is not None:
-            tuned.write_model(out, description(recipe))
+    done = _done(out, recipe)
+    if "encoder" not in done:
+        _train_base(recipe, tree, out, _work(work, recipe, _BASE), cache)
+    if recipe.quantizer is not None and "quantizer" not in done:
+        _train_quantizer(recipe, recipe.quantizer, tree, out, _work(work, recipe, _CODED), cache)
     return Model.open(out)
 
 
 def plan(recipe: Recipe, out: Path) -> list[str]:
     """What training will do, in sentences."""
-    if _is_done(out, recipe):
-        return [f"{out} was trained by this recipe already: nothing to do."]
+    done = _done(out, recipe)
     steps = []
-    if recipe.towers is not None:
-        steps.append(_described("towers", recipe.towers))
-    if recipe.encoder is not None:
-        speed = "about 70 pictures and 600 texts a second on two cores"
-        steps.append(f"encode what is not in the cache yet ({speed})")
-        steps.append(_described("encoder", recipe.encoder))
+    if "encoder" not in done:
+        if recipe.towers is not None:
+            steps.append(_described("towers", recipe.towers))
+        if recipe.encoder is not None:
+            speed = "about 70 pictures and 600 texts a second on two cores"
+            steps.append(f"encode what is not in the cache yet ({speed})")
+            steps.append(_described("encoder", recipe.encoder))
+    if recipe.quantizer is not None and "quantizer" not in done:
+        steps.append(_described("quantizer", recipe.quantizer))
+    if not steps:
+        return [f"{out} was trained by this recipe already: nothing to do."]
     numbered = [f"  {number}. {step}" for number, step in enumerate(steps, start=1)]
     return [f"Recipe {recipe.name}, seed {recipe.seed}, to {out}:", *numbered]
 
 
-def _described(name: str, settings: TowerSettings | EncoderSettings) -> str:
+def _described(name: str, settings: TowerSettings | EncoderSettings | QuantizerSettings) -> str:
     steps, every = settings.loop.steps, settings.loop.validate_every
     return f"stage {name}: {steps:,} steps of {settings.batch} queries, validated every {every}"
 
 
-def _is_done(out: Path, recipe: Recipe) -> bool:
-    """Whether the model at `out` was made by this very recipe."""
+_BASE = ("seed", "towers", "encoder")
+_CODED = (*_BASE, "quantizer")
+"""What of a recipe decides the outcome of a stage."""
+
+
+def _done(out: Path, recipe: Recipe) -> list[str]:
+    """The stages of the model at `out` that were made as this recipe would make them."""
     if not storage.is_artifact(out):
-        return False
+        return []
     manifest = storage.read_manifest(out)
-    return manifest.kind == KIND and manifest.settings["recipe"] == description(recipe)
+    if manifest.kind != KIND:
+        return []
+    made, wanted = manifest.settings["recipe"], description(recipe)
+
+    def as_wanted(keys: tuple[str, ...]) -> bool:
+        return all(made.get(key) == wanted[key] for key in keys)
+
+    return [
+        stage
+        for stage, keys in (("encoder", _BASE), ("quantizer", _CODED))
+        if stage in manifest.settings["stages"] and as_wanted(keys)
+    ]
+
+
+def _work(work: Path, recipe: Recipe, keys: tuple[str, ...]) -> Path:
+    """Where a stage keeps its state: a folder for each recipe, so that a changed one starts anew."""
+    described = description(recipe)
+    text = json.dumps({key: described[key] for key in keys}, sort_keys=True)
+    return work / hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def description(recipe: Recipe) -> dict[str, Any]:
@@ -127,6 +160,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _train_base(recipe: Recipe, tree: Tree, out: Path, work: Path, cache: Path) -> None:
+    """What a model embeds with: tuned towers, heads, or both."""
+    tuned = tune_towers(recipe.towers, tree, work, seed=recipe.seed) if recipe.towers else None
+    if recipe.encoder is not None:
+        _train_encoder(recipe, recipe.encoder, tree, out, work, cache, tuned.folder if tuned else None)
+    elif tuned is not None:
+        tuned.write_model(out, description(recipe))
 
 
 def _train_encoder(
@@ -150,11 +192,34 @@ def _train_encoder(
     prompts = read_prompts(tree, features)
     stage = EncoderStage(settings, encoder, features, pool, tasks, prompts, seed=recipe.seed)
     scores = train(stage, settings.loop, work / "encoder", seed=recipe.seed)
-    log.info(
-        "Stage encoder: validation %s.", ", ".join(f"{name} {value:.1f}" for name, value in scores.items())
-    )
+    _report("encoder", scores)
     if distributed.rank() == 0:
         write_dense_model(
             out, description(recipe), settings, stage.heads, encoder, tuned or towers, features, scores
         )
     distributed.wait()
+
+
+def _train_quantizer(
+    recipe: Recipe, settings: QuantizerSettings, tree: Tree, out: Path, work: Path, cache: Path
+) -> None:
+    """Stage 1: embed the tree by the model of stage 0, then train fusion and codebooks over that."""
+    model = Model.open(out)
+    source = corpus_source(model, tree, cache)
+    pool = read_pool(tree, source)
+    training, validation = (
+        embed(model, source, pool, read_queries(tree, source, pool, split, apart=model.instruction_apart))
+        for split in ("train", "val")
+    )
+    stage = QuantizerStage(settings, training, validation, seed=recipe.seed)
+    scores = train(stage, settings.loop, work / "quantizer", seed=recipe.seed)
+    _report("quantizer", scores)
+    if distributed.rank() == 0:
+        write_quantizer(model, description(recipe), stage, scores)
+    distributed.wait()
+
+
+def _report(stage: str, scores: dict[str, float]) -> None:
+    log.info(
+        "Stage %s: validation %s.", stage, ", ".join(f"{name} {value:.1f}" for name, value in scores.items())
+    )

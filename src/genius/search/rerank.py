@@ -1,0 +1,32 @@
+"""All items under a query's beams, ordered by the similarity of embeddings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from genius.search.beam import Beams
+from genius.search.trie import Trie
+
+
+def rerank(
+    trie: Trie, beams: Beams, queries: np.ndarray, items: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k items under each query's beams whose embeddings [n, width] have the largest inner product with
+    the query's [m, width], best first; of equal ones the lower number.
+
+    Returns scores float32 and item numbers int64, both [queries, k], filled up with -inf and -1.
+    """
+    scores = np.full((len(queries), k), -np.inf, np.float32)
+    found = np.full((len(queries), k), -1, np.int64)
+    for row, nodes in enumerate(beams.nodes):
+        _, numbers = trie.items(beams.depth, nodes[nodes >= 0])
+        likeness = items[numbers] @ queries[row]
+        if k < len(numbers):
+            best = np.argpartition(-likeness, k - 1)[:k]
+            # Of those as good as the last one kept, the lowest numbers stay.
+            best = np.flatnonzero(likeness >= likeness[best].min())
+            numbers, likeness = numbers[best], likeness[best]
+        order = np.lexsort((numbers, -likeness))[:k]
+        scores[row, : len(order)] = likeness[order]
+        found[row, : len(order)] = numbers[order]
+    return scores, found

@@ -1,0 +1,94 @@
+"""How good codes are: what validation queries find by codes alone, and by beams scored by geometry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from genius.data.tasks import Task
+from genius.decode.geometry import Geometry, fit_temperatures
+from genius.encode.corpus import TaskQueries
+from genius.quantize.modality import majority, wanted_codes
+from genius.quantize.quantizer import Quantizer
+from genius.search.beam import beam_search, prefix_survival, ranked_items
+from genius.search.exact import nearest
+from genius.search.trie import Trie
+from genius.train.pairs import hit_rate
+from genius.train.sampling import permuted
+
+BEAMS = 50
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Means over tasks in percent: hit rates @5, and survival after each semantic level.
+
+    With them what was found on the way: the geometry's temperatures, and what each first code stands for.
+    """
+
+    codes: float
+    geometry: float
+    survival: list[float]
+    temperatures: tuple[float, ...]
+    modality_of: list[int]
+
+
+def check_codes(
+    quantizer: Quantizer,
+    modality: np.ndarray,
+    vectors: np.ndarray,
+    tasks: Sequence[TaskQueries],
+    embed: Callable[[Task, np.ndarray], np.ndarray],
+    *,
+    count: int,
+) -> Checked:
+    """Code all items, and look for the answers of queries among those of the wanted modality.
+
+    `embed` gives the vectors of some queries of a task; `count` of each task are looked at, and a third of
+    them by the beam.
+    """
+    codes = quantizer.codes(vectors, modality)
+    units = quantizer.units(codes)
+    asked = []
+    for task in tasks:
+        rows = permuted(len(task), 0, min(len(task), count), seed=(0,))
+        asked.append(_Asked(task, rows, embed(task.task, rows)))
+    hits = []
+    for one in asked:
+        same = np.flatnonzero(modality == one.task.want)
+        _, found = nearest(one.vectors, units[same], 5)
+        hits.append(hit_rate(one.task, one.rows, same[found]))
+    temperatures = _fit_temperatures(quantizer, codes, asked)
+    modality_of = majority(codes, modality, quantizer)
+    trie, decoder = Trie.build(codes), Geometry(quantizer.codebooks, temperatures)
+    survival, beam_hits = [], []
+    for one in asked:
+        some = one.rows[: max(1, count // 3)]
+        first = wanted_codes(modality_of, one.task.want, len(some))
+        beams = beam_search(decoder, trie, one.vectors[: len(some)], BEAMS, first=first)
+        positives = [one.task.positives(row) for row in some]
+        survival.append(prefix_survival(trie, beams, positives)[quantizer.semantic :])
+        beam_hits.append(hit_rate(one.task, some, ranked_items(trie, beams, 5)[1]))
+    return Checked(
+        100 * float(np.mean(hits)),
+        100 * float(np.mean(beam_hits)),
+        (100 * np.mean(survival, axis=0)).tolist(),
+        temperatures,
+        modality_of,
+    )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    task: TaskQueries
+    rows: np.ndarray
+    vectors: np.ndarray
+
+
+def _fit_temperatures(quantizer: Quantizer, codes: np.ndarray, asked: Sequence[_Asked]) -> tuple[float, ...]:
+    """The geometry's temperatures, by a positive of each query."""
+    vectors = np.concatenate([one.vectors for one in asked])
+    positives = np.concatenate([one.task.items[one.task.starts[one.rows]] for one in asked])
+    return fit_temperatures(quantizer.codebooks, vectors, codes[positives])

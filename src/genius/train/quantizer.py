@@ -1,0 +1,251 @@
+"""Stage 1: the fusion and the codebooks, so that a query's vector lies where its answers are quantized.
+
+    L = L_cl + β · L_rq + γ · L_mse                                                (the paper's Eq. 3 to 8)
+
+L_cl contrasts queries and items both ways, L_rq holds vectors near their code vectors, L_mse draws the
+quantized vectors of a query and its answer together. L_rq and L_mse are means over dimensions too, which is
+what the paper's β = γ = 100 were tuned for: as sums, they would drown the contrast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from genius.errors import InputError
+from genius.evaluate.embedded import Embedded
+from genius.quantize.codebooks import Codebooks, CodebookSettings
+from genius.quantize.fusion import Fusion, FusionSettings
+from genius.quantize.parts import Parts, concatenate
+from genius.quantize.quantizer import Quantizer
+from genius.train import distributed
+from genius.train.code_check import Checked, check_codes
+from genius.train.loop import LoopSettings
+from genius.train.pairs import one_positive_each, other_positives
+
+BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class QuantizerSettings:
+    """The recipe of stage 1."""
+
+    batch: int = 1024
+    """Queries of a step, of all tasks together."""
+    temperature: float = 0.015
+    contrast: float = 1.0
+    """Weight of L_cl."""
+    beta: float = 100.0
+    """Weight of L_rq."""
+    gamma: float = 500.0
+    """Weight of L_mse. The paper has 100; more of it loses nothing and makes codes survive the beam."""
+    task_power: float = 1.0
+    """A task is drawn in proportion to its number of queries to this power."""
+    buffer: int = 40_000
+    """Vectors, half of queries and half of their answers, that k-means starts from."""
+    restart: float = 0.0
+    """After which share of the steps k-means starts once more; 0 is never."""
+    settle: float = 0.1
+    """Share of the steps, the last ones, in which unused codes are left alone."""
+    validated: int = 300
+    """Queries of each task that a validation looks at, at most; the beam looks at a third of them."""
+    fusion: FusionSettings = field(default_factory=FusionSettings)
+    codebooks: CodebookSettings = field(default_factory=CodebookSettings)
+    loop: LoopSettings = field(
+        default_factory=lambda: LoopSettings(learning_rate=3e-4, warm_up=50, average=0.0, steps=600)
+    )
+
+    def __post_init__(self) -> None:
+        if self.batch < 2 or self.temperature <= 0:
+            raise InputError("batch should be at least 2 and temperature above 0")
+        if min(self.contrast, self.beta, self.gamma) < 0:
+            raise InputError("the weights contrast, beta and gamma should not be below 0")
+        if not 0 <= self.restart < 1 or not 0 <= self.settle <= 1:
+            raise InputError("restart and settle are shares of the steps")
+
+
+@dataclass(frozen=True)
+class TrainingQueries:
+    """The queries of all tasks in one row."""
+
+    parts: Parts
+    want: np.ndarray
+    starts: np.ndarray
+    items: np.ndarray
+    share: np.ndarray
+    """How likely each query is drawn."""
+
+    @classmethod
+    def of(cls, embedded: Embedded, power: float) -> TrainingQueries:
+        """All queries of the tasks, drawn by task in proportion to size to a power."""
+        tasks = list(embedded.tasks.values())
+        before = np.cumsum([0, *(len(task.items) for task in tasks)])
+        starts = [task.starts[:-1] + first for task, first in zip(tasks, before, strict=False)]
+        share = np.concatenate([np.full(len(task), float(len(task)) ** (power - 1)) for task in tasks])
+        return cls(
+            concatenate([embedded.queries[task.task] for task in tasks]),
+            np.concatenate([np.full(len(task), task.want) for task in tasks]),
+            np.append(np.concatenate(starts), before[-1]),
+            np.concatenate([task.items for task in tasks]),
+            share / share.sum(),
+        )
+
+    def positives(self, query: int) -> np.ndarray:
+        """The numbers of the items that answer a query."""
+        return self.items[self.starts[query] : self.starts[query + 1]]
+
+
+class QuantizerStage:
+    """Training of fusion and codebooks over what stage 0 made of items and queries."""
+
+    name = "quantizer"
+
+    def __init__(
+        self, settings: QuantizerSettings, training: Embedded, validation: Embedded, *, seed: int
+    ) -> None:
+        torch.manual_seed(seed)
+        self.settings, self.seed = settings, seed
+        self.items, self.modality = training.items, training.pool.modality.astype(np.int64)
+        self.queries = TrainingQueries.of(training, settings.task_power)
+        self.validation = validation
+        self.fusion = Fusion(self.items.width, settings.fusion)
+        self.codebooks = Codebooks(self.items.width, settings.codebooks)
+        self.network = nn.Module()
+        self.network.fusion = self.fusion
+        self.network.codebooks = self.codebooks
+
+    # --- training
+
+    def loss(self, step: int, part: int) -> torch.Tensor:
+        """The loss of a batch of all tasks; codebooks follow the batch at once."""
+        loop = self.settings.loop
+        turn, turns = step * loop.accumulate + part, loop.steps * loop.accumulate
+        random = np.random.default_rng([self.seed, turn])
+        if turn in (0, int(self.settings.restart * turns)):
+            self._start_codebooks(random)
+        rows = np.unique(random.choice(len(self.queries.want), self.settings.batch, p=self.queries.share))
+        candidates, places = np.unique(one_positive_each(self.queries, rows, random), return_inverse=True)
+        mine, my_items = distributed.share(len(rows)), distributed.share(len(candidates))
+        query_vectors = self._vectors(self.queries.parts, rows[mine])
+        item_vectors = self._vectors(self.items, candidates[my_items])
+        wanted = torch.from_numpy(places)
+        masked = other_positives(self.queries, rows, candidates, wanted)
+        contrast = contrastive(
+            query_vectors, item_vectors, wanted, masked, mine, my_items, self.settings.temperature
+        )
+        first = np.concatenate([self.queries.want[rows[mine]], self.modality[candidates[my_items]]])
+        vectors = torch.cat([query_vectors, item_vectors])
+        quantized = self.codebooks.quantize(vectors, torch.from_numpy(first))
+        units = functional.normalize(quantized.vectors, dim=1)
+        answers = distributed.gather(units[len(query_vectors) :])[wanted[mine]]
+        apart = (units[: len(query_vectors)] - answers).square().mean(1).sum() / len(rows)
+        here = len(vectors) / (len(rows) + len(candidates))
+        loss = (
+            self.settings.contrast * contrast
+            + self.settings.beta * here * quantized.commitment
+            + self.settings.gamma * apart
+        )
+        if self.codebooks.classifier is not None:
+            loss = loss + here * functional.cross_entropy(
+                self.codebooks.classifier(vectors.detach()), torch.from_numpy(first)
+            )
+        revive = turn < (1 - self.settings.settle) * turns
+        self.codebooks.follow(
+            distributed.gather(vectors.detach()),
+            distributed.gather(quantized.codes),
+            revive=revive,
+            generator=torch.Generator().manual_seed(int(random.integers(2**62))),
+        )
+        return loss
+
+    def _vectors(self, parts: Parts, rows: np.ndarray) -> torch.Tensor:
+        inputs = parts[rows]
+        vectors: torch.Tensor = self.fusion(*(torch.from_numpy(value) for value in inputs.values()))
+        return vectors
+
+    @torch.no_grad()
+    def all_vectors(self, parts: Parts, rows: np.ndarray | None = None) -> np.ndarray:
+        """Vectors of many records, as the network gives them when it is used."""
+        training = self.fusion.training
+        self.fusion.eval()
+        numbers = np.arange(len(parts)) if rows is None else rows
+        blocks = [
+            self._vectors(parts, numbers[start : start + BLOCK]).numpy()
+            for start in range(0, len(numbers), BLOCK)
+        ]
+        self.fusion.train(training)
+        return np.concatenate(blocks)
+
+    def _start_codebooks(self, random: np.random.Generator) -> None:
+        """K-means over many vectors of queries and answers, whatever the size of a batch."""
+        half = self.settings.buffer // 2
+        share = self.queries.share
+        count = min(half, len(share))
+        rows = np.sort(random.choice(len(share), count, replace=False, p=share))
+        answers = np.unique(self.queries.items)
+        answers = np.sort(random.choice(answers, min(half, len(answers)), replace=False))
+        vectors = np.concatenate(
+            [self.all_vectors(self.queries.parts, rows), self.all_vectors(self.items, answers)]
+        )
+        first = np.concatenate([self.queries.want[rows], self.modality[answers]])
+        generator = torch.Generator().manual_seed(int(random.integers(2**62)))
+        self.codebooks.start(torch.from_numpy(vectors), torch.from_numpy(first), generator)
+
+    # --- validation
+
+    def quantizer(self) -> Quantizer:
+        """The codebooks as searching uses them."""
+        classifier = self.codebooks.classifier
+        weights = None
+        if classifier is not None:
+            weights = classifier.weight.detach().numpy().copy(), classifier.bias.detach().numpy().copy()
+        books = [book.numpy().copy() for book in self.codebooks.arrays()]
+        return Quantizer(books, first=self.settings.codebooks.first, classifier=weights)
+
+    def check(self) -> Checked:
+        """How well validation queries find their answers by codes."""
+        queries = self.validation.queries
+        return check_codes(
+            self.quantizer(),
+            self.validation.pool.modality,
+            self.all_vectors(self.validation.items),
+            list(self.validation.tasks.values()),
+            lambda task, rows: self.all_vectors(queries[task], rows),
+            count=self.settings.validated,
+        )
+
+    def validate(self) -> dict[str, float]:
+        """Hit rate @5 by codes alone and by the geometry's beam, and what of the positives survives it."""
+        checked = self.check()
+        scores = {"codes": checked.codes, "geometry": checked.geometry}
+        scores |= {"first": checked.survival[0], "survival": checked.survival[-1]}
+        return {"score": (checked.codes + checked.survival[-1]) / 2, **scores}
+
+
+def contrastive(
+    queries: torch.Tensor,
+    items: torch.Tensor,
+    wanted: torch.Tensor,
+    masked: torch.Tensor,
+    mine: slice,
+    my_items: slice,
+    temperature: float,
+) -> torch.Tensor:
+    """The symmetric contrast (Eq. 3, both ways): this process's share of it; the shares add up.
+
+    `queries` and `items` are this process's rows; `wanted` [all queries] is each one's item among all items,
+    and `masked` [all queries, all items] are pairs that are neither asked for nor wrong.
+    """
+    all_queries, all_items = distributed.gather(queries), distributed.gather(items)
+    numbers = torch.arange(len(wanted))
+    forth = (queries @ all_items.T / temperature).masked_fill(masked[mine], -torch.inf)
+    there = functional.cross_entropy(forth, wanted[mine], reduction="sum")
+    back = (items @ all_queries.T / temperature).masked_fill(masked[:, my_items].T, -torch.inf)
+    likely = back.log_softmax(1)
+    ours = (wanted >= my_items.start) & (wanted < my_items.stop)
+    again = -likely[wanted[ours] - my_items.start, numbers[ours]].sum()
+    return (there + again) / (2 * len(wanted))

@@ -1,0 +1,185 @@
+"""From a tree to a model that codes its items and finds them by beams, on the miniature benchmark."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+pytest.importorskip("faiss")
+
+from safetensors.numpy import load_file
+from typer.testing import CliRunner
+
+from genius import storage
+from genius.cli import app
+from genius.data.mbeir import Tree
+from genius.encode import lite, pipeline
+from genius.encode.corpus import read_pool, read_queries
+from genius.errors import InputError, MissingError
+from genius.evaluate.coded import code
+from genius.evaluate.embedded import embed
+from genius.evaluate.run import corpus_source, evaluate_model
+from genius.model import Model
+from genius.train.quantizer import QuantizerSettings
+from genius.train.run import Recipe, plan, read_recipe, train_model
+from tests.encode.small_towers import write_small_towers
+from tests.end_to_end.test_dense import RECIPE as DENSE
+
+RECIPE = (
+    DENSE.replace("JOINING", "score")
+    + """
+[quantizer]
+batch = 32
+temperature = 0.05
+gamma = 5.0
+validated = 30
+[quantizer.fusion]
+hidden = 32
+[quantizer.codebooks]
+levels = 3
+size = 16
+iterations = 5
+[quantizer.loop]
+steps = 30
+learning_rate = 0.001
+warm_up = 3
+validate_every = 15
+save_every = 10
+average = 0.0
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("coded")
+    write_small_towers(folder / "towers")
+    (folder / "recipe.toml").write_text(RECIPE)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lite, "build", lambda: home / "towers")
+    monkeypatch.setattr(pipeline, "default_cache", lambda: home / "cache")
+    monkeypatch.setattr(pipeline, "cores", lambda: 1)
+
+
+def _train(home: Path, miniature: Path, out: str, recipe: Recipe | None = None, work: str = "work") -> Model:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lite, "build", lambda: home / "towers")
+        patch.setattr(pipeline, "cores", lambda: 1)
+        recipe = recipe or read_recipe(home / "recipe.toml")
+        # They share what training keeps, so that stages which they have in common are trained once.
+        return train_model(recipe, Tree(miniature), home / out, cache=home / "cache", work=home / work)
+
+
+@pytest.fixture(scope="module")
+def trained(home: Path, miniature: Path) -> Path:
+    return _train(home, miniature, "model").path
+
+
+def _with(home: Path, **changes: object) -> Recipe:
+    """The recipe with other codebooks."""
+    recipe = read_recipe(home / "recipe.toml")
+    assert isinstance(recipe.quantizer, QuantizerSettings)
+    books = dataclasses.replace(recipe.quantizer.codebooks, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(recipe, quantizer=dataclasses.replace(recipe.quantizer, codebooks=books))
+
+
+def test_a_model_after_this_stage_searches_by_codes(trained: Path, miniature: Path, home: Path) -> None:
+    model = Model.open(trained)
+    assert model.stages == ["encoder", "quantizer"]
+    result = evaluate_model(miniature, trained, split="test", cache=home / "cache")
+    systems = {one.system for one in result.evaluation.measurements}
+    assert systems == {"dense", "dense-fair", "dense-z", "codes", "geometry", "geometry+rerank", "cells"}
+    for system in ("codes", "geometry+rerank", "cells"):
+        assert result.evaluation.value(system, "local", "mean", "hit@5") > 0.6
+    inferred = evaluate_model(miniature, trained, split="test", cache=home / "cache", want=False)
+    assert inferred.settings["wanted_modality"] == "inferred"
+    assert inferred.evaluation.value("geometry+rerank", "local", "mean", "hit@5") > 0.5
+
+
+def test_codes_of_a_corpus_are_those_of_its_items_alone(trained: Path, miniature: Path, home: Path) -> None:
+    model, tree = Model.open(trained), Tree(miniature)
+    source = corpus_source(model, tree, home / "cache")
+    pool = read_pool(tree, source)
+    embedded = embed(model, source, pool, read_queries(tree, source, pool, "test"))
+    coded = code(model, embedded)
+    np.testing.assert_array_equal(coded.codes[:, 0], pool.modality)
+    np.testing.assert_allclose(np.linalg.norm(coded.vectors, axis=1), 1, atol=1e-5)
+    assert model.quantizer.sizes == (3, 16, 16, 16)
+    assert coded.codes.max(0).tolist() <= [2, 15, 15, 15]
+
+
+def test_stages_that_are_done_are_left_alone_and_a_changed_one_is_trained_anew(
+    trained: Path, miniature: Path, home: Path
+) -> None:
+    before = storage.read_manifest(trained)
+    recipe = read_recipe(home / "recipe.toml")
+    assert "nothing to do" in plan(recipe, trained)[0]
+    train_model(recipe, Tree(miniature), trained, cache=home / "cache")
+    assert storage.read_manifest(trained) == before
+    changed = _with(home, size=4)
+    steps = plan(changed, trained)
+    assert len(steps) == 2
+    assert "stage quantizer" in steps[1]
+    _train(home, miniature, "copy")
+    model = _train(home, miniature, "copy", changed)
+    assert model.quantizer.sizes == (3, 4, 4, 4)
+    after = storage.read_manifest(model.path)
+    assert after.files["heads.safetensors"] == before.files["heads.safetensors"]
+    assert after.fingerprint != before.fingerprint
+
+
+def test_the_same_seed_gives_the_same_codebooks(trained: Path, miniature: Path, home: Path) -> None:
+    again = _train(home, miniature, "again", work="other")
+    assert again.fingerprint == Model.open(trained).fingerprint
+
+
+@pytest.mark.parametrize("first", ["learned", "classifier", "none"])
+def test_every_kind_of_first_code_trains_and_searches(first: str, miniature: Path, home: Path) -> None:
+    model = _train(home, miniature, f"first-{first}", _with(home, first=first))
+    assert model.quantizer.first == first
+    assert len(model.quantizer.sizes) == (3 if first == "none" else 4)
+    result = evaluate_model(miniature, model.path, split="test", cache=home / "cache", pools=("local",))
+    # (Thirty steps are too few for a classifier: a beam that is sent to the wrong modality finds nothing.)
+    assert result.evaluation.value("geometry+rerank", "local", "mean", "hit@5") > (
+        0.1 if first == "classifier" else 0.5
+    )
+
+
+def test_the_published_fusion_and_shared_codebooks_train_too(miniature: Path, home: Path) -> None:
+    recipe = _with(home, shared=True)
+    assert recipe.quantizer is not None
+    fusion = dataclasses.replace(recipe.quantizer.fusion, joined=False)
+    recipe = dataclasses.replace(recipe, quantizer=dataclasses.replace(recipe.quantizer, fusion=fusion))
+    model = _train(home, miniature, "shared", recipe)
+    arrays = load_file(model.path / "codebooks.safetensors")
+    np.testing.assert_array_equal(arrays["level_1"], arrays["level_2"])
+    evaluate_model(miniature, model.path, split="test", cache=home / "cache", pools=("local",))
+
+
+def test_too_few_vectors_for_the_codes_are_said(miniature: Path, home: Path) -> None:
+    with pytest.raises(InputError, match="vectors are too few for 4096 codes"):
+        _train(home, miniature, "too-many", _with(home, size=4096))
+
+
+def test_a_dense_model_says_what_it_lacks(home: Path, miniature: Path) -> None:
+    recipe = dataclasses.replace(read_recipe(home / "recipe.toml"), quantizer=None)
+    model = _train(home, miniature, "dense", recipe)
+    with pytest.raises(MissingError, match="has no quantizer yet"):
+        model.quantizer  # noqa: B018
+
+
+def test_evaluate_by_inferred_modality_from_the_command_line(trained: Path, miniature: Path) -> None:
+    arguments = ["evaluate", str(miniature), "-m", str(trained), "--split", "val", "--pool", "union"]
+    shown = CliRunner().invoke(app, [*arguments, "--want", "inferred", "--json"], catch_exceptions=False)
+    assert '"geometry"' in shown.stdout
+    with pytest.raises(InputError, match="--want should be one of known, inferred"):
+        CliRunner().invoke(app, [*arguments, "--want", "guessed"], catch_exceptions=False)
