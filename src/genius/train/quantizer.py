@@ -154,9 +154,11 @@ class QuantizerStage:
                 self.codebooks.classifier(vectors.detach()), torch.from_numpy(first)
             )
         revive = turn < (1 - self.settings.settle) * turns
+        # Queries first, then items, as one process would have them: codebooks stay in step.
+        sides = slice(None, len(query_vectors)), slice(len(query_vectors), None)
         self.codebooks.follow(
-            distributed.gather(vectors.detach()),
-            distributed.gather(quantized.codes),
+            torch.cat([distributed.gather(vectors.detach()[side]) for side in sides]),
+            torch.cat([distributed.gather(quantized.codes[side]) for side in sides]),
             revive=revive,
             generator=torch.Generator().manual_seed(int(random.integers(2**62))),
         )

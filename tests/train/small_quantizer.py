@@ -1,0 +1,84 @@
+"""A small world of vectors for the quantizer's stage; run as a program it can be killed, or be several."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from genius.data.tasks import Task
+from genius.encode.corpus import Pool, Records, TaskQueries
+from genius.evaluate.embedded import Embedded
+from genius.quantize.codebooks import CodebookSettings
+from genius.quantize.fusion import FusionSettings
+from genius.quantize.parts import Parts, gather
+from genius.train import distributed
+from genius.train.loop import LoopSettings, train
+from genius.train.quantizer import QuantizerSettings, QuantizerStage
+
+WIDTH, ITEMS, QUERIES = 24, 120, 90
+SETTINGS = QuantizerSettings(
+    batch=48,
+    temperature=0.1,
+    gamma=20.0,
+    validated=30,
+    fusion=FusionSettings(hidden=16, dropout=0.0),
+    codebooks=CodebookSettings(levels=2, size=16, iterations=4),
+    loop=LoopSettings(steps=20, learning_rate=1e-3, warm_up=2, validate_every=10, save_every=4, average=0.0),
+)
+
+
+def world(seed: int) -> Embedded:
+    """Items of three modalities around 40 points, and queries near them; a third of all have both parts."""
+    random = np.random.default_rng(0)
+    points = random.normal(size=(40, WIDTH))
+    modality = np.repeat(np.arange(3), ITEMS // 3).astype(np.int8)
+    shift = 2 * random.normal(size=(3, WIDTH))
+    items = points[np.arange(ITEMS) % 40] + shift[modality]
+    pool = Pool([str(n) for n in range(ITEMS)], _records(ITEMS), modality, {str(n): n for n in range(ITEMS)})
+    tasks, queries = {}, {}
+    noise = np.random.default_rng(seed)
+    for task in (Task("webqa", 1), Task("webqa", 2)):
+        want = ["image", "text", "pair"].index(str(task.target))
+        answers = noise.integers(0, 40, QUERIES)
+        near = points[answers] + shift[want] + 0.3 * noise.normal(size=(QUERIES, WIDTH))
+        tasks[task] = TaskQueries(
+            task,
+            [str(n) for n in range(QUERIES)],
+            _records(QUERIES),
+            np.arange(QUERIES + 1),
+            answers + want * 40,
+            [np.zeros(0, np.int64)] * QUERIES,
+            np.zeros(1, np.int64),
+            np.zeros(QUERIES, np.int32),
+        )
+        queries[task] = _parts(near)
+    return Embedded(pool, _parts(items), tasks, queries)
+
+
+def _records(count: int) -> Records:
+    return Records(*(np.zeros(count, np.int32) for _ in range(3)))
+
+
+def _parts(rows: np.ndarray) -> Parts:
+    unit = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    kinds = np.arange(len(rows)) % 3
+    return gather(unit, (unit[:, ::-1], kinds != 0), (-unit, kinds != 1))
+
+
+def stage(settings: QuantizerSettings = SETTINGS) -> QuantizerStage:
+    return QuantizerStage(settings, world(1), world(2), seed=5)
+
+
+def run(folder: Path) -> dict[str, torch.Tensor]:
+    trained = stage()
+    train(trained, SETTINGS.loop, folder, seed=5)
+    return trained.network.state_dict()
+
+
+if __name__ == "__main__":
+    distributed.start()
+    torch.set_num_threads(1)
+    run(Path(sys.argv[1]))

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("faiss")
+
+from safetensors.torch import load_file  # noqa: E402
+
+from genius.errors import InputError  # noqa: E402
+from genius.train.loop import train  # noqa: E402
+from genius.train.quantizer import QuantizerSettings, contrastive  # noqa: E402
+from tests.train.small_quantizer import SETTINGS, run, stage  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+
+
+def losses(folder: Path) -> list[float]:
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line]
+
+
+def test_the_contrast_is_the_mean_of_both_ways_with_other_positives_left_out() -> None:
+    generator = torch.Generator().manual_seed(0)
+    queries = torch.randn(5, 4, generator=generator)
+    items = torch.randn(4, 4, generator=generator)
+    wanted = torch.tensor([0, 1, 1, 2, 3])
+    masked = torch.zeros(5, 4, dtype=torch.bool)
+    masked[0, 3] = masked[4, 0] = True
+    found = contrastive(queries, items, wanted, masked, slice(0, 5), slice(0, 4), 0.5)
+    logits = (queries @ items.T / 0.5).numpy().astype(np.float64)
+    total = 0.0
+    for query, item in enumerate(wanted.tolist()):
+        row = [logits[query, other] for other in range(4) if not masked[query, other]]
+        column = [logits[other, item] for other in range(5) if not masked[other, item]]
+        total -= logits[query, item] - np.log(np.sum(np.exp(row)))
+        total -= logits[query, item] - np.log(np.sum(np.exp(column)))
+    assert float(found) == pytest.approx(total / 10, rel=1e-5)
+
+
+def test_shares_of_a_contrast_add_up() -> None:
+    """(What two processes would compute, with the gathering done by hand.)"""
+    generator = torch.Generator().manual_seed(1)
+    queries, items = torch.randn(6, 4, generator=generator), torch.randn(5, 4, generator=generator)
+    wanted, masked = torch.tensor([0, 1, 2, 3, 4, 0]), torch.zeros(6, 5, dtype=torch.bool)
+    whole = contrastive(queries, items, wanted, masked, slice(0, 6), slice(0, 5), 0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        gathered = {3: queries, 2: items}
+        patch.setattr("genius.train.distributed.gather", lambda rows: gathered[len(rows)])
+        first = contrastive(queries[:3], items[:2], wanted, masked, slice(0, 3), slice(0, 2), 0.3)
+        gathered[3] = queries
+        calls = iter([queries, items])
+        patch.setattr("genius.train.distributed.gather", lambda rows: next(calls))
+        second = contrastive(queries[3:], items[2:], wanted, masked, slice(3, 6), slice(2, 5), 0.3)
+    assert float(first + second) == pytest.approx(float(whole), rel=1e-5)
+
+
+def test_training_makes_queries_find_their_answers_by_codes(tmp_path: Path) -> None:
+    untrained = stage()
+    untrained.loss(0, 0)  # starts the codebooks
+    untrained.network.eval()
+    before = untrained.validate()
+    scores = train(stage(), SETTINGS.loop, tmp_path, seed=5)
+    assert scores["codes"] > 60
+    assert scores["score"] >= before["score"]
+    assert set(scores) == {"score", "codes", "geometry", "first", "survival"}
+    assert scores["first"] >= scores["survival"]
+
+
+def test_without_the_contrast_codes_find_less(tmp_path: Path) -> None:
+    full = train(stage(), SETTINGS.loop, tmp_path / "full", seed=5)
+    bare = dataclasses.replace(SETTINGS, contrast=0.0, gamma=0.0)
+    without = train(stage(bare), bare.loop, tmp_path / "bare", seed=5)
+    assert full["codes"] >= without["codes"]
+
+
+def test_killed_and_started_again_it_takes_the_same_steps(tmp_path: Path) -> None:
+    expected = run(tmp_path / "unbroken")
+    code = f"""
+import os, signal, torch
+from genius.train import journal
+write = journal.Journal.write
+def killing(self, *, step, **values):
+    write(self, step=step, **values)
+    if step >= 11:
+        os.kill(os.getpid(), signal.SIGKILL)
+journal.Journal.write = killing
+from pathlib import Path
+from tests.train.small_quantizer import run
+run(Path({str(tmp_path / "broken")!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ}, check=False)
+    assert done.returncode == -signal.SIGKILL
+    found = run(tmp_path / "broken")
+    assert losses(tmp_path / "broken") == pytest.approx(losses(tmp_path / "unbroken"), rel=1e-5)
+    assert all(torch.allclose(found[name], value, atol=1e-5) for name, value in expected.items())
+
+
+@pytest.mark.slow
+def test_two_processes_keep_their_codebooks_in_step_with_one(tmp_path: Path) -> None:
+    program = ["-m", "tests.train.small_quantizer"]
+    subprocess.run([sys.executable, *program, str(tmp_path / "alone")], check=True, cwd=ROOT, timeout=120)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
+    subprocess.run([*launcher, *program, str(tmp_path / "together")], check=True, cwd=ROOT, timeout=120)
+    assert losses(tmp_path / "together") == pytest.approx(losses(tmp_path / "alone"), rel=1e-3)
+    alone, together = (
+        load_file(tmp_path / name / "last/state.safetensors") for name in ("alone", "together")
+    )
+    books = [name for name in alone if "codebooks" in name and name.endswith("vectors")]
+    assert books
+    assert all(torch.allclose(alone[name], together[name], atol=1e-3) for name in books)
+
+
+def test_bad_settings_are_named() -> None:
+    with pytest.raises(InputError, match="batch should be at least 2"):
+        QuantizerSettings(batch=1)
+    with pytest.raises(InputError, match="weights contrast, beta and gamma"):
+        QuantizerSettings(gamma=-1.0)
+    with pytest.raises(InputError, match="shares of the steps"):
+        QuantizerSettings(restart=1.0)
