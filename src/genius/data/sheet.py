@@ -17,6 +17,7 @@ from genius.errors import InputError
 TILE = 144
 GAP = 12
 FONT_SIZE = 13
+TITLE_SIZE = 18
 LINES = 3
 _LETTERS_A_LINE = 22
 _INK = "#1b1b1f"
@@ -43,24 +44,26 @@ def tile_of(item: Item, caption: str | None = None) -> Tile:
         return Tile(None, caption, error.reason)
 
 
-def contact_sheet(tiles: Iterable[Tile], *, columns: int = 6) -> Image.Image:
-    """The tiles in rows on white."""
+def contact_sheet(tiles: Iterable[Tile], *, columns: int = 6, title: str = "") -> Image.Image:
+    """The tiles in rows on white, under a title if there is one."""
     placed = list(tiles)
     font = ImageFont.load_default(FONT_SIZE)
     line = FONT_SIZE + 4
     width, height = TILE + GAP, TILE + LINES * line + 2 * GAP
     rows = max(1, -(-len(placed) // columns))
-    sheet = Image.new("RGB", (columns * width + GAP, rows * height + GAP), "white")
+    top = TITLE_SIZE + 2 * GAP if title else GAP
+    sheet = Image.new("RGB", (columns * width + GAP, top + rows * height), "white")
     draw = ImageDraw.Draw(sheet)
+    draw.text((GAP, GAP), title, fill=_INK, font=ImageFont.load_default(TITLE_SIZE))
     for place, tile in enumerate(placed):
-        x, y = GAP + place % columns * width, GAP + place // columns * height
+        x, y = GAP + place % columns * width, top + place // columns * height
         if tile.picture is not None:
             picture = fitted(tile.picture)
             sheet.paste(picture, (x + (TILE - picture.width) // 2, y + (TILE - picture.height) // 2))
         else:
             draw.rectangle((x, y, x + TILE, y + TILE), fill=_FAINT)
-            _write(draw, (x + 8, y + 8), tile.text, font, TILE // line - 1)
-        _write(draw, (x, y + TILE + 4), tile.caption, font, LINES)
+            _write(draw, (x + 8, y + 8), tile.text, font, TILE // line - 1, _LETTERS_A_LINE - 3)
+        _write(draw, (x, y + TILE + 4), tile.caption, font, LINES, _LETTERS_A_LINE)
     return sheet
 
 
@@ -83,6 +86,7 @@ def _write(
     text: str,
     font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
     lines: int,
+    letters: int,
 ) -> None:
-    wrapped = textwrap.wrap(text, _LETTERS_A_LINE, max_lines=lines, placeholder=" …")
+    wrapped = textwrap.wrap(text, letters, max_lines=lines, placeholder=" …")
     draw.multiline_text(place, "\n".join(wrapped), fill=_INK, font=font, spacing=4)
