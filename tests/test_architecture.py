@@ -105,10 +105,13 @@ def test_help_is_light() -> None:
     assert not loaded_by(code) & {"numpy", "PIL", "torch", "pyarrow", "onnxruntime", "numba", "orjson"}
 
 
-def test_encoding_searching_and_evaluating_need_no_torch() -> None:
+def test_encoding_searching_evaluating_and_examining_need_no_torch() -> None:
     rooms = "encode.pipeline, genius.encode.lite, genius.encode.loaders, genius.model, genius.search.dense"
     codes = "quantize.packing, genius.decode.geometry, genius.search.beam"
-    code = f"import genius.{rooms}, genius.{codes}, genius.evaluate.run, genius.evaluate.report"
+    doctor = "doctor.examine, genius.doctor.report, genius.doctor.pictures"
+    code = (
+        f"import genius.{rooms}, genius.{codes}, genius.evaluate.run, genius.evaluate.report, genius.{doctor}"
+    )
     assert not loaded_by(code) & {"torch", "transformers", "onnx", "matplotlib", "faiss"}
 
 

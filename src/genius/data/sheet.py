@@ -19,7 +19,7 @@ GAP = 12
 FONT_SIZE = 13
 TITLE_SIZE = 18
 LINES = 3
-_LETTERS_A_LINE = 22
+_LETTERS_A_LINE = 24  # at most; capitals are wider
 _INK = "#1b1b1f"
 _FAINT = "#f1f1f4"
 
@@ -62,8 +62,8 @@ def contact_sheet(tiles: Iterable[Tile], *, columns: int = 6, title: str = "") -
             sheet.paste(picture, (x + (TILE - picture.width) // 2, y + (TILE - picture.height) // 2))
         else:
             draw.rectangle((x, y, x + TILE, y + TILE), fill=_FAINT)
-            _write(draw, (x + 8, y + 8), tile.text, font, TILE // line - 1, _LETTERS_A_LINE - 3)
-        _write(draw, (x, y + TILE + 4), tile.caption, font, LINES, _LETTERS_A_LINE)
+            _write(draw, (x + 8, y + 8), tile.text, font, TILE // line - 1, TILE - 16)
+        _write(draw, (x, y + TILE + 4), tile.caption, font, LINES, TILE)
     return sheet
 
 
@@ -86,7 +86,12 @@ def _write(
     text: str,
     font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
     lines: int,
-    letters: int,
+    width: int,
 ) -> None:
-    wrapped = textwrap.wrap(text, letters, max_lines=lines, placeholder=" …")
+    """Write a text in at most so many lines that are not wider than `width`."""
+    wrapped: list[str] = []
+    for letters in range(_LETTERS_A_LINE, 7, -1):
+        wrapped = textwrap.wrap(text, letters, max_lines=lines, placeholder=" …")
+        if all(font.getlength(line) <= width for line in wrapped):
+            break
     draw.multiline_text(place, "\n".join(wrapped), fill=_INK, font=font, spacing=4)

@@ -37,7 +37,7 @@ def _recall(health: Health) -> Table:
 
 def _survival(health: Health) -> Table:
     levels = [f"level {number}" for number in range(1, len(health.levels) + 1)]
-    title = f"queries with an answer left in a beam of {BEAMS} after each level, by geometry, %"
+    title = f"queries with an answer left in a beam of {BEAMS}, %"
     made = Table(("wanted modality", *levels), title=title)
     made.add("given", *map(_percent, health.known))
     made.add("inferred", *map(_percent, health.inferred))

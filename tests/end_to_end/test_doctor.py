@@ -1,0 +1,177 @@
+"""The doctor's command on the miniature benchmark."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+pytest.importorskip("matplotlib")
+
+from PIL import Image
+from safetensors.numpy import load_file, save_file
+from typer.testing import CliRunner
+
+from genius import storage
+from genius.cli import app
+from genius.data.mbeir import Tree
+from genius.doctor.examine import examine, sampled
+from genius.encode import lite, pipeline
+from genius.encode.corpus import read_pool, read_queries
+from genius.errors import InputError, MissingError
+from genius.evaluate.run import corpus_source
+from genius.model import Model
+from genius.train.run import read_recipe, train_model
+from tests.encode.small_towers import write_small_towers
+from tests.end_to_end.test_coded import RECIPE
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, miniature: Path) -> Path:
+    """Models: dense alone, with a quantizer, and with codebooks that have nothing to do with the vectors."""
+    folder = tmp_path_factory.mktemp("doctor")
+    write_small_towers(folder / "towers")
+    (folder / "recipe.toml").write_text(RECIPE)
+    recipe = read_recipe(folder / "recipe.toml")
+    assert recipe.quantizer is not None
+    # So few pictures are soon learned by heart: codebooks as k-means starts them are the better ones.
+    good = dataclasses.replace(
+        recipe.quantizer,
+        codebooks=dataclasses.replace(recipe.quantizer.codebooks, levels=6, size=24),
+        loop=dataclasses.replace(recipe.quantizer.loop, steps=2, learning_rate=1e-5, validate_every=2),
+    )
+    learned = dataclasses.replace(good, codebooks=dataclasses.replace(good.codebooks, first="learned"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lite, "build", lambda: folder / "towers")
+        patch.setattr(pipeline, "cores", lambda: 1)
+        for name, quantizer in (("dense", None), ("good", good), ("learned", learned)):
+            train_model(
+                dataclasses.replace(recipe, quantizer=quantizer),
+                Tree(miniature),
+                folder / name,
+                cache=folder / "cache",
+                work=folder / "work",
+            )
+    _scramble(folder / "good", folder / "bad")
+    return folder
+
+
+def _scramble(model: Path, out: Path) -> None:
+    artifact = storage.open(model, kind="model")
+    random = np.random.default_rng(0)
+    books = load_file(artifact.file("codebooks.safetensors"))
+    others = {name: random.normal(size=book.shape).astype(np.float32) for name, book in books.items()}
+    with storage.create(out, kind="model", format=1, settings=artifact.manifest.settings) as draft:
+        draft.reuse(artifact, *(set(artifact.manifest.files) - {"codebooks.safetensors"}))
+        save_file(others, draft.folder / "codebooks.safetensors")
+
+
+@pytest.fixture(autouse=True)
+def small_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "default_cache", lambda: home / "cache")
+    monkeypatch.setattr(pipeline, "cores", lambda: 1)
+
+
+def doctor(model: Path, tree: Path, *more: str, code: int = 0) -> str:
+    """What the command writes to standard output, if it exits with this code."""
+    arguments = ["doctor", str(model), "--tree", str(tree), *more]
+    shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, arguments, catch_exceptions=False)
+    assert shown.exit_code == code, shown.output
+    return shown.stdout
+
+
+def test_a_model_that_searches(home: Path, miniature: Path, tmp_path: Path) -> None:
+    shown = doctor(home / "good", miniature, "--pictures", str(tmp_path), "--split", "test")
+    for part in ("where recall is lost", "oven_task8", "first codes (given), 100.00 % pure", "mean cosine"):
+        assert part in shown
+    pictures = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.png")}
+    assert pictures >= {"use.png", "recall.png", "survival.png", "map.png"}
+    assert len([name for name in pictures if name.startswith("codes/level")]) == 9
+    for name in pictures:
+        with Image.open(tmp_path / name) as picture:
+            picture.load()
+
+
+def test_a_broken_model_exits_with_1_and_says_so(home: Path, miniature: Path) -> None:
+    shown = doctor(home / "bad", miniature, code=1)
+    assert "broken: don't train a decoder on it" in shown
+    assert "because: Search by codes alone keeps" in shown
+
+
+def test_json_is_one_object_with_figures_that_fit_a_direct_examination(home: Path, miniature: Path) -> None:
+    found = json.loads(doctor(home / "good", miniature, "--json", "--queries", "3"))
+    tree, model = Tree(miniature), Model.open(home / "good")
+    direct = examine(tree, model, cache=home / "cache", queries=3)
+    assert found["verdict"]["state"] == direct.verdict.state
+    assert found["queries"] == 8 * 3
+    assert found["recall"]["codes"]["mean"] == pytest.approx(direct.health.codes)
+    assert found["coding"]["sizes"] == [3, *[24] * 6]
+    # Every picture and text of the miniature stands in three data sets: these are one content.
+    assert found["buckets"]["items"] == 102
+    assert found["buckets"]["contents"] < 60
+    items = {item.id: item for item in tree.items("val")}
+    for task in direct.tasks:
+        for known in task.positives:
+            assert all(direct.items.modality[number] == task.want for number in known)
+    assert direct.ids == list(items)
+    np.testing.assert_array_equal(
+        model.quantizer.codes(direct.items.vectors, direct.items.modality), direct.items.codes
+    )
+
+
+def test_a_learned_first_code_is_judged_by_what_it_stands_for(home: Path, miniature: Path) -> None:
+    health = examine(Tree(miniature), Model.open(home / "learned"), cache=home / "cache").health
+    table = np.array(health.confusion)
+    assert table.sum() == 102
+    assert health.purity == pytest.approx(table.max(axis=1).sum() / 102)
+    assert health.coding.first == "learned"
+
+
+def test_a_sample_of_queries_keeps_what_belongs_to_each(home: Path, miniature: Path) -> None:
+    tree, model = Tree(miniature), Model.open(home / "good")
+    source = corpus_source(model, tree, home / "cache")
+    for task in read_queries(tree, source, read_pool(tree, source, "val"), "val"):
+        some = sampled(task, 2, seed=0)
+        assert len(some) == 2
+        assert sampled(task, 2, seed=0).ids == some.ids
+        for row, name in enumerate(some.ids):
+            before = task.ids.index(name)
+            assert some.positives(row).tolist() == task.positives(before).tolist()
+            assert some.contents.image[row] == task.contents.image[before]
+        assert sampled(task, 99, seed=0) is task
+
+
+def test_vectors_that_are_no_numbers_are_a_verdict_and_no_crash(
+    home: Path, miniature: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Model.vectors
+
+    def spoilt(self: Model, parts: object) -> np.ndarray:
+        vectors = real(self, parts)  # type: ignore[arg-type]
+        vectors[::5] = np.nan
+        return vectors
+
+    monkeypatch.setattr(Model, "vectors", spoilt)
+    assert "are NaN or infinite." in doctor(home / "good", miniature, code=1)
+
+
+def test_what_can_t_be_examined(home: Path, miniature: Path, tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match="has no quantizer yet"):
+        doctor(home / "dense", miniature)
+    with pytest.raises(InputError, match="--split should be one of train, val, test"):
+        doctor(home / "good", miniature, "--split", "dev")
+    with pytest.raises(InputError, match="say with --pictures where"):
+        doctor(home / "good", miniature, "--code", "*,1")
+    with pytest.raises(InputError, match="a code is written with commas"):
+        doctor(home / "good", miniature, "--code", "one", "--pictures", str(tmp_path))
+    doctor(home / "good", miniature, "--queries", "0", code=2)
+
+
+def test_a_sheet_of_a_code_that_one_asks_for(home: Path, miniature: Path, tmp_path: Path) -> None:
+    doctor(home / "good", miniature, "--pictures", str(tmp_path), "--code", "1", "--code", "*,999", "--json")
+    assert [path.name for path in (tmp_path / "codes").iterdir()] == ["level1_code1.png"]
