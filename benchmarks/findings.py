@@ -70,9 +70,13 @@ def main() -> None:
     settings = parse(QuantizerSettings, recipe["quantizer"], path=options.model)
     source = corpus_source(model, tree, default_cache())
     pool = read_pool(tree, source)
-    training, validation, judged = (
-        embed(model, source, pool, read_queries(tree, source, pool, split, apart=model.instruction_apart))
+    asked, known, judged_tasks = (
+        read_queries(tree, source, pool, split, apart=model.instruction_apart)
         for split in ("train", "val", options.split)
+    )
+    training = embed(model, source, pool, asked)
+    validation, judged = (
+        embed(model, source, pool, tasks, items=training.items) for tasks in (known, judged_tasks)
     )
     print("| | codes | text → image | geometry | text → image |\n|---|---:|---:|---:|---:|")
     for name in options.only or VARIANTS:

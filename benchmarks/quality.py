@@ -3,7 +3,8 @@
     python benchmarks/quality.py --tree TREE [--recipe recipes/minibeir.toml] [--model M] [--split val]
     python benchmarks/quality.py --tree TREE --final      # the test split; exits 1 when a bar is missed
 
-Everything is tuned on validation; only --final looks at test.
+Everything is tuned on validation; only --final looks at test. For the purity of a learned modality code it
+also trains the quantizer once more with one, beside the model.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import shutil
 import sys
 from pathlib import Path
 
-from genius.data.mbeir import Tree
+from genius.data.mbeir import Split, Tree
+from genius.doctor.examine import examine
+from genius.doctor.health import Health
 from genius.encode.pipeline import default_cache
 from genius.evaluate.protocol import Evaluation
 from genius.evaluate.run import evaluate_model
-from genius.train.run import read_recipe, train_model
+from genius.model import Model
+from genius.train.run import Recipe, read_recipe, train_model
 
 ROOT = Path(__file__).parents[1]
 # name of the bar: system, pool, task, least value in percent of hit@5
@@ -30,6 +35,13 @@ BARS = {
     "text to text": ("dense-fair", "union", "flickr8k_task1", 57.2),
 }
 MOST_WRONG_MODALITY = 5.0
+# the quantizer, test split, union pool
+LEAST_PURITY = 0.99
+LEAST_USE = 0.9
+LEAST_OWN_CODE = 0.99
+LEAST_KEPT = 0.99
+LEAST_SURVIVAL = (0.97, 0.75, 0.66)
+ALL = 10**9
 
 
 def main() -> int:
@@ -56,12 +68,58 @@ def main() -> int:
     for one in evaluation.measurements:
         print(json.dumps(dataclasses.asdict(one)))
     wrong = wrong_modality(evaluation, options.tree)
-    print(
-        json.dumps(
-            {"system": "dense", "pool": "union", "task": "mean", "metric": "wrong_modality", "value": wrong}
+    show("dense", wrong_modality=wrong)
+    verdicts = judge(evaluation, wrong)
+    if recipe.quantizer is not None:
+        health = examined(options.tree, model, split)
+        show_health("quantizer", health)
+        verdicts += judge_codes(health)
+    if recipe.quantizer is not None and options.final:
+        learned = train_learned(recipe, options.tree, model)
+        health = examined(options.tree, learned, split)
+        show_health("quantizer, first code learned", health)
+        purity = f"purity of the learned modality code: {health.purity:.4f} >= {LEAST_PURITY}"
+        verdicts.append((purity, health.purity >= LEAST_PURITY))
+    if not options.final:
+        return 0
+    for sentence, held in verdicts:
+        print(f"{'held' if held else 'MISSED':7} {sentence}", file=sys.stderr)
+    return int(not all(held for _, held in verdicts))
+
+
+def show(system: str, **figures: float) -> None:
+    """Print figures of the union pool as JSON lines."""
+    for metric, value in figures.items():
+        print(
+            json.dumps({"system": system, "pool": "union", "task": "mean", "metric": metric, "value": value})
         )
-    )
-    return judge(evaluation, wrong) if options.final else 0
+
+
+def examined(tree: Path, model: Path, split: Split) -> Health:
+    """The health of a model's codes, by all queries of the split."""
+    return examine(Tree(tree), Model.open(model), cache=default_cache(), split=split, queries=ALL).health
+
+
+def show_health(system: str, health: Health) -> None:
+    """Print what the doctor measured."""
+    show(system, joined=health.joined, vectors=health.vectors, codes=health.codes, purity=health.purity)
+    show(system, own_code=health.buckets.own, cosine=health.cosine, ceiling=health.ceiling)
+    known, inferred = health.means(lambda task: task.known), health.means(lambda task: task.inferred)
+    for number, (level, one, other) in enumerate(zip(health.levels, known, inferred, strict=True), start=1):
+        show(system, **{f"used_{number}": level.used, f"survival_{number}": one})
+        show(system, **{f"survival_inferred_{number}": other})
+
+
+def train_learned(recipe: Recipe, tree: Path, model: Path) -> Path:
+    """The same model with a learned modality code: its stage 0 is taken over."""
+    assert recipe.quantizer is not None
+    books = dataclasses.replace(recipe.quantizer.codebooks, first="learned")
+    changed = dataclasses.replace(recipe, quantizer=dataclasses.replace(recipe.quantizer, codebooks=books))
+    out = model.with_name(f"{model.name}-learned")
+    if not out.exists():
+        shutil.copytree(model, out)
+    train_model(changed, Tree(tree), out, cache=default_cache())
+    return out
 
 
 def wrong_modality(evaluation: Evaluation, tree: Path) -> float:
@@ -75,17 +133,32 @@ def wrong_modality(evaluation: Evaluation, tree: Path) -> float:
     return 100 * sum(shares) / len(shares)
 
 
-def judge(evaluation: Evaluation, wrong: float) -> int:
-    """Compare with the bars; 1 if one is missed."""
+def judge(evaluation: Evaluation, wrong: float) -> list[tuple[str, bool]]:
+    """The bars of stage 0: a sentence each, and whether it holds."""
     verdicts = [
         (f"wrong modality in the top five: {wrong:.2f} < {MOST_WRONG_MODALITY}", wrong < MOST_WRONG_MODALITY)
     ]
     for name, (system, pool, task, bar) in BARS.items():
         value = 100 * evaluation.value(system, pool, task, "hit@5")
         verdicts.append((f"{name}: {value:.2f} >= {bar}", value >= bar))
-    for sentence, held in verdicts:
-        print(f"{'held' if held else 'MISSED':7} {sentence}", file=sys.stderr)
-    return int(not all(held for _, held in verdicts))
+    return verdicts
+
+
+def judge_codes(health: Health) -> list[tuple[str, bool]]:
+    """The bars of the quantizer."""
+    first = health.coding.semantic
+    used = min(level.used for level in health.levels[first : first + 4])
+    own, kept = health.buckets.own, health.codes / health.joined
+    known = health.means(lambda task: task.known)
+    survival = known[first], known[first + 1], known[-1]
+    verdicts = [
+        (f"codes used at the first four semantic levels: {used:.3f} >= {LEAST_USE}", used >= LEAST_USE),
+        (f"distinct contents with a code of their own: {own:.4f} >= {LEAST_OWN_CODE}", own >= LEAST_OWN_CODE),
+        (f"codes alone, share of fair dense: {kept:.3f} >= {LEAST_KEPT}", kept >= LEAST_KEPT),
+    ]
+    for name, value, bar in zip(("one", "two", "all"), survival, LEAST_SURVIVAL, strict=True):
+        verdicts.append((f"survival after {name} semantic: {value:.3f} >= {bar}", value >= bar))
+    return verdicts
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ def demo(
     from genius.data.demo import demo_tree
     from genius.data.mbeir import Tree
     from genius.data.tasks import Task
+    from genius.doctor.examine import examine
+    from genius.doctor.pictures import write_pictures
     from genius.encode import weights
     from genius.encode.pipeline import default_cache
     from genius.evaluate.report import table, write_results
@@ -55,4 +57,10 @@ def demo(
     typer.echo(
         f"{right} of {len(named)} pictures of families never seen in training are nearest to their own name."
     )
+    found = examine(Tree(tree), model, cache=default_cache(), split="test")
+    typer.echo(f"The doctor says: {found.verdict.summary}")
+    for reason in found.verdict.reasons:
+        typer.echo(f"  because: {reason.finding}")
+    sheet = write_pictures(found, out / "doctor")[-1]
+    typer.echo(f"Items that share a code: {sheet} (and more sheets, a map and plots beside it)")
     typer.echo(f"The model is in {out / 'model'}, its figures, runs and a plot in {out / 'results'}.")

@@ -37,17 +37,28 @@ class Embedded:
     queries: Mapping[Task, Parts]
 
 
-def embed(model: Model, source: Features | ContentRows, pool: Pool, tasks: Sequence[TaskQueries]) -> Embedded:
-    """Embed all items and queries by the model, from cached features or from contents, as it needs them."""
+def embed(
+    model: Model,
+    source: Features | ContentRows,
+    pool: Pool,
+    tasks: Sequence[TaskQueries],
+    *,
+    items: Parts | None = None,
+) -> Embedded:
+    """Embed all items and queries by the model, from cached features or from contents, as it needs them.
+
+    `items` are those of the pool, if they were embedded before.
+    """
     embed_items, embed_queries = (
         _from_features(model, source) if isinstance(source, Features) else _from_contents(model, source)
     )
-    with bar("embedding", total=len(pool.ids) + sum(map(len, tasks))) as shown:
-        items = []
-        for start in range(0, len(pool.ids), BLOCK):
+    todo = 0 if items is not None else len(pool.ids)
+    with bar("embedding", total=todo + sum(map(len, tasks))) as shown:
+        embedded = [] if items is None else [items]
+        for start in range(0, todo, BLOCK):
             part = slice(start, start + BLOCK)
-            items.append(embed_items(pool.contents[part], pool.modality[part]))
-            shown.advance(len(items[-1]))
+            embedded.append(embed_items(pool.contents[part], pool.modality[part]))
+            shown.advance(len(embedded[-1]))
         queries = {}
         for task in tasks:
             blocks = [
@@ -55,7 +66,7 @@ def embed(model: Model, source: Features | ContentRows, pool: Pool, tasks: Seque
             ]
             queries[task.task] = concatenate(blocks)
             shown.advance(len(task))
-    return Embedded(pool, concatenate(items), {task.task: task for task in tasks}, queries)
+    return Embedded(pool, concatenate(embedded), {task.task: task for task in tasks}, queries)
 
 
 EmbedItems = Callable[[Records, np.ndarray], Parts]

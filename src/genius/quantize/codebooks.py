@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 from genius.errors import InputError
-from genius.quantize.kmeans import kmeans, nearest
+from genius.quantize.kmeans import kmeans, nearest, sums_by
 
 MODALITIES = 3
 FirstCode = Literal["given", "learned", "classifier", "none"]
@@ -88,7 +88,7 @@ class Codebook(nn.Module):
         """Move every used vector towards the mean of its rows."""
         counts, sums = self.get_buffer("counts"), self.get_buffer("sums")
         new_counts = torch.bincount(codes, minlength=len(counts)).to(rows.dtype)
-        new_sums = torch.zeros_like(sums).index_add_(0, codes, rows)
+        new_sums = sums_by(rows, codes, len(counts))
         counts.mul_(decay).add_(new_counts, alpha=1 - decay)
         sums.mul_(decay).add_(new_sums, alpha=1 - decay)
         used = new_counts > 0
@@ -135,12 +135,23 @@ class Codebooks(nn.Module):
         return book
 
     @torch.no_grad()
-    def start(self, vectors: torch.Tensor, first: torch.Tensor, generator: torch.Generator) -> None:
+    def start(
+        self,
+        vectors: torch.Tensor,
+        first: torch.Tensor,
+        generator: torch.Generator,
+        *,
+        step: int | None = None,
+    ) -> None:
         """Begin with k-means, level by level, of many vectors.
+
+        `step` is how many vectors a step of training will bring: codes begin as if they had been used that
+        much, so that they neither jump at the first step nor cling to where they began.
 
         Raises InputError for vectors that are no numbers, all the same, or fewer than a level has codes.
         """
         check_vectors(vectors)
+        scale = (step or len(vectors)) / len(vectors)
         rows, iterations = vectors, self.settings.iterations
         if self.modality is not None:
             if self.settings.first == "given":
@@ -148,13 +159,15 @@ class Codebooks(nn.Module):
                 own = first
             else:
                 centres, own = kmeans(rows, MODALITIES, iterations=4 * iterations, generator=generator)
-            self.modality.start(centres, torch.bincount(own, minlength=MODALITIES).to(rows.dtype))
+            counts = torch.bincount(own, minlength=MODALITIES).clamp(min=1)
+            self.modality.start(centres, counts.to(rows.dtype) * scale)
             rows = rows - centres[own]
         for number, size in enumerate(self.settings.semantic_sizes):
             book = self.level(number)
             if number == 0 or not self.settings.shared:
                 centres, own = kmeans(rows, size, iterations=iterations, generator=generator)
-                book.start(centres, torch.bincount(own, minlength=size).to(rows.dtype).clamp(min=1))
+                counts = torch.bincount(own, minlength=size).clamp(min=1)
+                book.start(centres, counts.to(rows.dtype) * scale)
             rows = rows - book.vectors[nearest(rows, book.vectors)]
 
     def first_codes(self, vectors: torch.Tensor, first: torch.Tensor) -> torch.Tensor | None:
@@ -171,24 +184,31 @@ class Codebooks(nn.Module):
 
     def quantize(self, vectors: torch.Tensor, first: torch.Tensor) -> Quantized:
         """Quantize vectors [n, width] greedily, each level coding what the ones before it left over."""
-        rest, levels, distances = vectors, [], []
         with torch.no_grad():
-            start = self.first_codes(vectors, first)
+            codes, sums = self._code(vectors, first)
+            middle = torch.stack(sums).mean(0)
+            spread = torch.stack([(part - middle).square().mean() for part in sums]).mean()
+        # The mean over levels of ‖z − sum‖² is ‖z − middle‖² and something that does not depend on z.
+        commitment = (vectors - middle).square().mean() + spread
+        return Quantized(codes, self._with_gradient(vectors, sums[-1]), commitment)
+
+    def _code(self, vectors: torch.Tensor, first: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Codes [n, levels], and after each codebook the sum of the code vectors so far."""
+        levels, sums, rest = [], [], vectors
+        start = self.first_codes(vectors, first)
         if start is not None:
             levels.append(start)
         if start is not None and self.modality is not None:
-            rest = rest - self.modality.vectors[start]
-            distances.append(rest.square().mean())
+            sums.append(self.modality.vectors[start])
+            rest = vectors - sums[-1]
         for number in range(self.settings.levels):
             book = self.level(number)
-            codes = nearest(rest.detach(), book.vectors)
-            rest = rest - book.vectors[codes]
+            codes = nearest(rest, book.vectors)
+            own = book.vectors[codes]
+            rest = rest - own
             levels.append(codes)
-            distances.append(rest.square().mean())
-        total = (vectors - rest).detach()
-        return Quantized(
-            torch.stack(levels, 1), self._with_gradient(vectors, total), torch.stack(distances).mean()
-        )
+            sums.append(sums[-1] + own if sums else own)
+        return torch.stack(levels, 1), sums
 
     def _with_gradient(self, vectors: torch.Tensor, quantized: torch.Tensor) -> torch.Tensor:
         if self.settings.gradient == "rotation":

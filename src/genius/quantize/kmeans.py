@@ -41,9 +41,19 @@ def kmeans(
     return centres, own
 
 
+def sums_by(rows: torch.Tensor, groups: torch.Tensor, count: int) -> torch.Tensor:
+    """The sum of the rows of each group [count, width]; many times faster than adding rows one by one."""
+    order = groups.argsort(stable=True)
+    starts = torch.bincount(groups, minlength=count).cumsum(0).roll(1)
+    starts[0] = 0
+    return torch.segment_reduce(
+        rows[order], "sum", offsets=torch.cat([starts, order.new_tensor([len(rows)])])
+    )
+
+
 def _means(rows: torch.Tensor, own: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
     counts = torch.bincount(own, minlength=len(centres))
-    sums = torch.zeros_like(centres).index_add_(0, own, rows)
+    sums = sums_by(rows, own, len(centres))
     means = sums / counts.clamp(min=1)[:, None]
     empty = (counts == 0).nonzero().flatten()
     if len(empty):

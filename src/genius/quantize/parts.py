@@ -58,6 +58,8 @@ def gather(
 
 def concatenate(blocks: Sequence[Parts]) -> Parts:
     """Parts of several blocks of records, one after the other."""
+    if len(blocks) == 1:
+        return blocks[0]
     before = np.cumsum([0, *(len(block.images) for block in blocks)])
     both = [np.where(block.both >= 0, block.both + n, -1) for block, n in zip(blocks, before, strict=False)]
     return Parts(

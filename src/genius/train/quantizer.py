@@ -195,7 +195,9 @@ class QuantizerStage:
         )
         first = np.concatenate([self.queries.want[rows], self.modality[answers]])
         generator = torch.Generator().manual_seed(int(random.integers(2**62)))
-        self.codebooks.start(torch.from_numpy(vectors), torch.from_numpy(first), generator)
+        self.codebooks.start(
+            torch.from_numpy(vectors), torch.from_numpy(first), generator, step=2 * self.settings.batch
+        )
 
     # --- validation
 

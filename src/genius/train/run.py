@@ -207,10 +207,11 @@ def _train_quantizer(
     model = Model.open(out)
     source = corpus_source(model, tree, cache)
     pool = read_pool(tree, source)
-    training, validation = (
-        embed(model, source, pool, read_queries(tree, source, pool, split, apart=model.instruction_apart))
-        for split in ("train", "val")
+    asked, judged = (
+        read_queries(tree, source, pool, split, apart=model.instruction_apart) for split in ("train", "val")
     )
+    training = embed(model, source, pool, asked)
+    validation = embed(model, source, pool, judged, items=training.items)
     stage = QuantizerStage(settings, training, validation, seed=recipe.seed)
     scores = train(stage, settings.loop, work / "quantizer", seed=recipe.seed)
     _report("quantizer", scores)
