@@ -190,3 +190,11 @@ def test_bad_codebooks() -> None:
     for first, classifier in (("guessed", None), ("classifier", None), ("given", weights)):
         with pytest.raises(InputError, match="should be one of given, learned, classifier, none"):
             Quantizer(books, first=first, classifier=classifier)
+
+
+def test_of_many_equal_codes_the_first_is_taken() -> None:
+    """As where a level had few different vectors to learn from."""
+    book = np.zeros((500, 8), np.float32)
+    book[7], book[300:] = 1, 1
+    rows = np.repeat(np.array([[0.2], [0.9], [0.5]], np.float32), 8, axis=1)
+    assert Quantizer([book], first="none").codes(rows)[:, 0].tolist() == [0, 7, 0]

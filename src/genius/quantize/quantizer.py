@@ -9,6 +9,7 @@ import numpy as np
 from genius.errors import InputError
 
 BLOCK = 4096
+NEVER = -1e30
 ROUNDING = float(np.finfo(np.float32).eps) / 2
 FIRST = ("given", "learned", "classifier", "none")
 
@@ -135,6 +136,7 @@ class _Nearest:
     def __init__(self, book: np.ndarray, offsets: np.ndarray) -> None:
         # Rows end with a one, which adds the offsets within the matrix product.
         self._book = np.concatenate([book, offsets[:, None]], axis=1, dtype=np.float32)
+        self._book[_repeated(self._book), -1] = NEVER
         self._offsets = offsets.astype(np.float64)
         # However a product of two rows is summed up in single precision, it is wrong by less than
         # width · rounding · the product of their lengths; two scores may be wrong in opposite directions.
@@ -150,7 +152,7 @@ class _Nearest:
         best: np.ndarray = scores.argmax(1)
         highest = scores[numbers, best]
         scores[numbers, best] = -np.inf
-        lengths = np.sqrt(np.einsum("nd,nd->n", rows, rows))
+        lengths = np.sqrt(np.einsum("nd,nd->n", rows[:, :-1], rows[:, :-1]))
         least = highest - self._doubt * (lengths * self._longest + self._largest)
         for row in np.flatnonzero(scores.max(1) >= least):
             scores[row, best[row]] = highest[row]
@@ -158,3 +160,9 @@ class _Nearest:
             products = self._book[near, :-1] * rows[row, :-1].astype(np.float64)
             best[row] = near[(products.sum(1) + self._offsets[near]).argmax()]
         return best
+
+
+def _repeated(book: np.ndarray) -> np.ndarray:
+    """Which vectors occur before; a level that had few different vectors to learn from has many such."""
+    seen: dict[bytes, int] = {}
+    return np.array([seen.setdefault(row.tobytes(), number) != number for number, row in enumerate(book)])
