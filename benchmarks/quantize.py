@@ -1,6 +1,6 @@
 """How fast vectors are coded, beside vector-quantize-pytorch's own encoding with the same codebooks.
 
-    python benchmarks/quantize.py [--rows 100000 | --full] [--sample 2048] [--rounds 5] [--json]
+    python benchmarks/quantize.py [--rows 100000 | --full] [--sample 4096] [--rounds 5] [--json]
 
 Vectors of 768 dimensions, 3 + 8 × 4096 codes. First both code the same vectors by turns, in one run, on all
 cores of this process: medians. Then ours alone codes many (--rows; --full is a million), made block by block
@@ -81,7 +81,7 @@ def main() -> int:
     )
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--full", action="store_const", const=1_000_000, dest="rows")
-    parser.add_argument("--sample", type=int, default=2048)
+    parser.add_argument("--sample", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
