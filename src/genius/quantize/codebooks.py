@@ -48,7 +48,9 @@ class CodebookSettings:
     """Strength of the straight gradient; the reference code has, by its library, the number of levels."""
 
     def __post_init__(self) -> None:
-        if self.levels < 1 or (self.sizes and len(self.sizes) != self.levels):
+        if self.levels < 1:
+            raise InputError(f"there should be at least one semantic level, not {self.levels}")
+        if self.sizes and len(self.sizes) != self.levels:
             raise InputError(f"there are {self.levels} levels, but {len(self.sizes)} sizes")
         if min(self.semantic_sizes) < 2 or max(self.semantic_sizes) > 65536:
             raise InputError("a level needs 2 to 65536 codes; a single code would say nothing")
@@ -56,6 +58,10 @@ class CodebookSettings:
             raise InputError("a shared codebook has one size for all levels")
         if not 0 <= self.decay < 1:
             raise InputError("decay should be at least 0 and below 1")
+        if not 0 <= self.revive < 1:
+            raise InputError("revive is a share of an even use: at least 0 and below 1")
+        if self.iterations < 1:
+            raise InputError("iterations of k-means should be at least 1")
 
     @property
     def semantic_sizes(self) -> tuple[int, ...]:
@@ -95,10 +101,13 @@ class Codebook(nn.Module):
         self.vectors[used] = sums[used] / counts[used, None]
 
     def revive(self, rows: torch.Tensor, least: float, generator: torch.Generator) -> int:
-        """Start codes that are used less than `least` times a step anew, from rows; returns how many."""
+        """Start codes that are used less than `least` times a step anew, from rows; returns how many.
+
+        Each takes a row of its own (two equal codes would never part), so at most as many as there are rows.
+        """
         counts = self.get_buffer("counts")
-        dead = (counts < least).nonzero().flatten()
-        chosen = rows[torch.randint(len(rows), (len(dead),), generator=generator)]
+        dead = (counts < least).nonzero().flatten()[: len(rows)]
+        chosen = rows[torch.randperm(len(rows), generator=generator)[: len(dead)]]
         self.vectors[dead] = chosen
         counts[dead] = least
         self.get_buffer("sums")[dead] = chosen * least
@@ -152,6 +161,12 @@ class Codebooks(nn.Module):
         """
         check_vectors(vectors)
         scale = (step or len(vectors)) / len(vectors)
+        largest = max(self.settings.all_sizes)
+        if len(vectors) < largest:
+            raise InputError(
+                f"{len(vectors)} vectors are too few for {largest} codes a level: "
+                f"take more, or a size of at most {len(vectors)} in the recipe"
+            )
         rows, iterations = vectors, self.settings.iterations
         if self.modality is not None:
             if self.settings.first == "given":
@@ -227,14 +242,18 @@ class Codebooks(nn.Module):
             before = self.modality.vectors[codes[:, 0]]
             self.modality.follow(rest, codes[:, 0], decay)
             rest = rest - before
+        seen: list[torch.Tensor] = []  # what each level coded, by the vectors as they were
         for number in range(self.settings.levels):
-            book, own = self.level(number), semantic[:, number]
-            before = book.vectors[own]
-            book.follow(rest, own, decay)
+            seen.append(rest)
+            rest = rest - self.level(number).vectors[semantic[:, number]]
+        levels = list(zip(seen, semantic.T, strict=True))
+        if self.settings.shared:
+            levels = [(torch.cat(seen), semantic.T.flatten())]
+        for number, (rows, own) in enumerate(levels):
+            book = self.level(number)
+            book.follow(rows, own, decay)
             if revive and self.settings.revive:
-                least = self.settings.revive * len(rest) / len(book.vectors)
-                book.revive(rest, least, generator)
-            rest = rest - before
+                book.revive(rows, self.settings.revive * len(rows) / len(book.vectors), generator)
 
     def arrays(self) -> list[torch.Tensor]:
         """The vectors of every level, the modality's first; a classifier's level has zeros."""

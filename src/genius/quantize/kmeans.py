@@ -29,7 +29,9 @@ def kmeans(
     centres.
     """
     if len(rows) < count:
-        raise InputError(f"{len(rows)} vectors are too few for {count} codes: take more, or fewer codes")
+        raise InputError(
+            f"{len(rows)} vectors are too few for {count} codes: take more, or at most {len(rows)} codes"
+        )
     centres = rows[torch.randperm(len(rows), generator=generator)[:count]].clone()
     own = nearest(rows, centres)
     for _ in range(iterations):

@@ -8,9 +8,10 @@ import numpy as np
 
 from genius.errors import InputError
 
-BLOCK = 2048
-DOUBTFUL = 2e-6
-"""Two codes whose scores differ by less are told apart in double precision."""
+BLOCK = 4096
+NEVER = -1e30
+ROUNDING = float(np.finfo(np.float32).eps) / 2
+FIRST = ("given", "learned", "classifier", "none")
 
 
 class Quantizer:
@@ -28,12 +29,20 @@ class Quantizer:
         classifier: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.codebooks = [np.ascontiguousarray(book, np.float32) for book in codebooks]
-        self.first = first
-        self.classifier = classifier
-        self._halves = [0.5 * np.square(book).sum(1) for book in self.codebooks]
-        widths = {book.shape[1] for book in self.codebooks}
-        if len(widths) != 1 or not all(np.isfinite(book).all() for book in self.codebooks):
-            raise InputError("codebooks should all have the same width and hold finite numbers only")
+        self.first, self.classifier = first, classifier
+        if {book.ndim for book in self.codebooks} != {2} or len({b.shape[1] for b in self.codebooks}) != 1:
+            raise InputError("codebooks should be arrays [codes, width], all of the same width")
+        if not all(1 <= len(book) <= 65536 and np.isfinite(book).all() for book in self.codebooks):
+            raise InputError("a codebook should have 1 to 65536 vectors of finite numbers")
+        if first not in FIRST or (first == "classifier") != (classifier is not None):
+            raise InputError(
+                f"the first code should be one of {', '.join(FIRST)}, and only a classifier has weights"
+            )
+        self._levels = [
+            _Nearest(book, -0.5 * np.square(book, dtype=np.float64).sum(1)) for book in self.codebooks
+        ]
+        if classifier is not None:
+            self._levels[0] = _Nearest(*classifier)
 
     @property
     def width(self) -> int:
@@ -53,43 +62,54 @@ class Quantizer:
     def codes(self, vectors: np.ndarray, modality: np.ndarray | None = None) -> np.ndarray:
         """Codes [n, levels] of vectors [n, width]; a vector's code does not depend on its company.
 
-        `modality` [n] is needed if the first code is given. Raises InputError for vectors of another width or
-        that are no numbers.
+        `modality` [n] is needed if the first code is given. Vectors may be of any float type and mapped from
+        a file: they are read block by block. Raises InputError for vectors of another width or that are no
+        numbers.
         """
-        vectors = np.asarray(vectors, np.float32)
         if vectors.ndim != 2 or vectors.shape[1] != self.width:
             raise InputError(
                 f"vectors should be [n, {self.width}], but are {list(vectors.shape)}: "
                 "they come from another model"
             )
-        if self.first == "given" and (modality is None or len(modality) != len(vectors)):
-            raise InputError("this quantizer needs the modality of every vector")
+        given = self._given(modality, len(vectors))
         found = np.empty((len(vectors), len(self.codebooks)), np.uint16)
+        scores = np.empty(min(len(vectors), BLOCK) * max(self.sizes), np.float32)
         for start in range(0, len(vectors), BLOCK):
             part = slice(start, start + BLOCK)
-            if not np.isfinite(vectors[part]).all():
+            rows = np.ones((len(vectors[part]), self.width + 1), np.float32)
+            rest = rows[:, :-1]
+            rest[:] = vectors[part]
+            if not np.isfinite(rest).all():
                 raise InputError("some vectors are NaN or infinite: encode these items again")
-            given = None if modality is None else np.asarray(modality)[part]
-            self._code(vectors[part].copy(), given, found[part])
+            for level, book in enumerate(self.codebooks):
+                if level == 0 and given is not None:
+                    codes = given[part]
+                else:
+                    codes = self._levels[level].best(rows, scores)
+                found[part, level] = codes
+                rest -= book[codes]
         return found
 
-    def _code(self, rest: np.ndarray, modality: np.ndarray | None, found: np.ndarray) -> None:
-        for level, book in enumerate(self.codebooks):
-            if level == 0 and self.first == "given":
-                assert modality is not None
-                codes = modality.astype(np.int64)
-            elif level == 0 and self.classifier is not None:
-                weights, biases = self.classifier
-                codes = _best(rest, weights, -biases)
-            else:
-                codes = _best(rest, book, self._halves[level])
-            found[:, level] = codes
-            rest -= book[codes]
+    def _given(self, modality: np.ndarray | None, count: int) -> np.ndarray | None:
+        if self.first != "given":
+            return None
+        if modality is None or len(modality) != count:
+            raise InputError("this quantizer needs the modality of every vector")
+        codes = np.asarray(modality, np.int64)
+        _check_codes(codes, self.sizes[0], 1)
+        return codes
 
     def reconstruct(self, codes: np.ndarray, levels: int | None = None) -> np.ndarray:
         """Quantized vectors [n, width]: the sum of the code vectors of all levels, or of the first ones."""
+        levels = len(self.codebooks) if levels is None else levels
+        if not 0 <= levels <= min(codes.shape[1], len(self.codebooks)):
+            raise InputError(
+                f"{levels} levels can't be summed: codes have {codes.shape[1]}, "
+                f"and there are {len(self.codebooks)} codebooks"
+            )
         total = np.zeros((len(codes), self.width), np.float32)
         for level, book in enumerate(self.codebooks[:levels]):
+            _check_codes(codes[:, level], len(book), level + 1)
             total += book[codes[:, level]]
         return total
 
@@ -100,21 +120,49 @@ class Quantizer:
         return total
 
 
-def _best(rows: np.ndarray, book: np.ndarray, halves: np.ndarray) -> np.ndarray:
-    """The code of largest rows · book − halves for each row.
+def _check_codes(codes: np.ndarray, size: int, level: int) -> None:
+    if len(codes) and not 0 <= codes.min() <= codes.max() < size:
+        wrong = codes.min() if codes.min() < 0 else codes.max()
+        raise InputError(f"level {level} has codes from 0 to {size - 1}, and there is {wrong}")
 
-    A matrix product rounds differently with the number of rows; where that could decide, each row is computed
-    anew by itself, so that an item's code is the same whatever it is coded with.
+
+class _Nearest:
+    """Finds the code of largest rows · book + offsets; of equal ones the first.
+
+    A matrix product rounds differently with the number of rows. Where that could decide, the codes in
+    question are compared in double precision, row by row: a row's code is the same in any company.
     """
-    scores = rows @ book.T
-    scores -= halves
-    numbers = np.arange(len(rows))
-    best: np.ndarray = scores.argmax(1)
-    highest = scores[numbers, best]
-    scores[numbers, best] = -np.inf
-    near = np.flatnonzero(highest - scores.max(1) < DOUBTFUL) if len(book) > 1 else numbers[:0]
-    if len(near):
-        exact_book, exact_halves = book.astype(np.float64), halves.astype(np.float64)
-        for row in near:
-            best[row] = (exact_book @ rows[row].astype(np.float64) - exact_halves).argmax()
-    return best
+
+    def __init__(self, book: np.ndarray, offsets: np.ndarray) -> None:
+        # Rows end with a one, which adds the offsets within the matrix product.
+        self._book = np.concatenate([book, offsets[:, None]], axis=1, dtype=np.float32)
+        self._book[_repeated(self._book), -1] = NEVER
+        self._offsets = offsets.astype(np.float64)
+        # However a product of two rows is summed up in single precision, it is wrong by less than
+        # width · rounding · the product of their lengths; two scores may be wrong in opposite directions.
+        self._doubt = 2 * (book.shape[1] + 3) * ROUNDING
+        self._longest = float(np.linalg.norm(book.astype(np.float64), axis=1).max())
+        self._largest = float(np.abs(offsets).max())
+
+    def best(self, rows: np.ndarray, space: np.ndarray) -> np.ndarray:
+        """Codes [n] of rows [n, width + 1]; `space` is room for all scores."""
+        scores = space[: len(rows) * len(self._book)].reshape(len(rows), len(self._book))
+        np.matmul(rows, self._book.T, out=scores)
+        numbers = np.arange(len(rows))
+        best: np.ndarray = scores.argmax(1)
+        highest = scores[numbers, best]
+        scores[numbers, best] = -np.inf
+        lengths = np.sqrt(np.einsum("nd,nd->n", rows[:, :-1], rows[:, :-1]))
+        least = highest - self._doubt * (lengths * self._longest + self._largest)
+        for row in np.flatnonzero(scores.max(1) >= least):
+            scores[row, best[row]] = highest[row]
+            near = np.flatnonzero(scores[row] >= least[row])
+            products = self._book[near, :-1] * rows[row, :-1].astype(np.float64)
+            best[row] = near[(products.sum(1) + self._offsets[near]).argmax()]
+        return best
+
+
+def _repeated(book: np.ndarray) -> np.ndarray:
+    """Which vectors occur before; a level that had few different vectors to learn from has many such."""
+    seen: dict[bytes, int] = {}
+    return np.array([seen.setdefault(row.tobytes(), number) != number for number, row in enumerate(book)])

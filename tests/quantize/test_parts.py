@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genius.quantize.parts import Parts, concatenate, gather
+
+WIDTH = 3
+
+
+def rows(kinds: list[str], seed: int, dtype: type = np.float32) -> tuple[Parts, dict[str, np.ndarray]]:
+    """Parts of records (`i`mage, `t`ext or `b`oth), and the inputs of the fusion as they should be."""
+    random = np.random.default_rng(seed)
+    shape = (len(kinds), WIDTH)
+    joined, image, text = (random.standard_normal(shape).astype(dtype) for _ in range(3))
+    has_image = np.array([kind in "ib" for kind in kinds], bool)
+    has_text = np.array([kind in "tb" for kind in kinds], bool)
+    both = (has_image & has_text)[:, None]
+    expected = {
+        "joined": joined,
+        "image": np.where(both, image, joined),
+        "has_image": has_image,
+        "text": np.where(both, text, joined),
+        "has_text": has_text,
+    }
+    return gather(joined, (image, has_image), (text, has_text)), expected
+
+
+def check(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], chosen: np.ndarray | slice) -> None:
+    assert list(found) == ["joined", "image", "has_image", "text", "has_text"]
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value[chosen])
+        assert found[name].dtype == (bool if name.startswith("has") else np.float32)
+
+
+KINDS = st.lists(st.sampled_from("itb"), max_size=12)
+
+
+@given(st.lists(KINDS, min_size=1, max_size=4), st.data())
+def test_any_rows_of_any_blocks(blocks: list[list[str]], data: st.DataObject) -> None:
+    made = [rows(kinds, number) for number, kinds in enumerate(blocks)]
+    parts = concatenate([block for block, _ in made])
+    expected = {name: np.concatenate([given[name] for _, given in made]) for name in made[0][1]}
+    assert len(parts) == sum(map(len, blocks))
+    assert parts.width == WIDTH
+    check(parts[:], expected, slice(None))
+    if len(parts):
+        chosen = np.array(data.draw(st.lists(st.integers(0, len(parts) - 1), max_size=20)), np.int64)
+        check(parts[chosen], expected, chosen)
+
+
+def test_only_records_with_both_take_room_for_parts() -> None:
+    parts, _ = rows(list("itbtbi"), 0)
+    assert parts.images.shape == parts.texts.shape == (2, WIDTH)
+    assert parts.both.tolist() == [-1, -1, 0, -1, 1, -1]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_the_fusion_gets_single_precision_and_may_write_into_it(dtype: type) -> None:
+    parts, expected = rows(list("itb"), 1, dtype)
+    for name, value in parts[:].items():
+        if not name.startswith("has"):
+            value[:] = 0
+    check(parts[:], expected, slice(None))
