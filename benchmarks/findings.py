@@ -108,7 +108,7 @@ def judge(stage: QuantizerStage, judged: Embedded) -> dict[str, float]:
     quantizer, modality = stage.quantizer(), judged.pool.modality
     codes = quantizer.codes(stage.all_vectors(judged.items), modality)
     units, trie = quantizer.units(codes), Trie.build(codes)
-    decoder = Geometry(quantizer.codebooks, stage.check().temperatures)
+    decoder = Geometry(quantizer.codebooks, stage.check().temperature)
     hits: dict[str, dict[bool, list[float]]] = {"codes": {}, "geometry": {}}
     for task in judged.tasks.values():
         rows = np.arange(len(task))

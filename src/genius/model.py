@@ -204,7 +204,7 @@ class Model:
     @cached_property
     def geometry(self) -> Geometry:
         """The decoder without a network: codes by their distance from the query's vector."""
-        return Geometry(self.quantizer.codebooks, self.settings["quantizer"]["temperatures"])
+        return Geometry(self.quantizer.codebooks, self.settings["quantizer"]["temperature"])
 
     # --- from items and queries
 

@@ -33,7 +33,7 @@ def test_survival_is_a_direct_computation(given: bool) -> None:
     """Each level's beam is found by scoring every prefix that exists."""
     random = np.random.default_rng(1)
     books = [random.normal(size=(size, 5)).astype(np.float32) for size in (3, 6, 6)]
-    geometry = Geometry(books, [1.0, 1.0, 1.0])
+    geometry = Geometry(books, 1.0)
     modality = random.integers(3, size=60)
     codes = Quantizer(books).codes(random.normal(size=(60, 5)), modality)
     queries = random.normal(size=(25, 5)).astype(np.float32)

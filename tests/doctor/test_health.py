@@ -38,7 +38,7 @@ def made(
         tasks.append(
             CodedQueries(f"made_task{want}", want, asked, asked, own, quantizer.reconstruct(own), positives)
         )
-    geometry = Geometry(quantizer.codebooks, [0.1] * len(quantizer.codebooks))
+    geometry = Geometry(quantizer.codebooks, 0.1)
     return items, tasks, geometry, Coding(quantizer.sizes, first, (0, 1, 2) if first != "none" else ())
 
 

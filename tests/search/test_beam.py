@@ -180,11 +180,11 @@ def test_prefix_survival_equals_looking_for_each_positive(
 
 def test_geometry_finds_the_same_as_scoring_every_item() -> None:
     rng = np.random.default_rng(0)
-    sizes, temperatures = [3, 16, 16], [0.5, 0.3, 0.2]
+    sizes, temperature = [3, 16, 16], 0.3
     codebooks = [rng.normal(size=(size, 8)) for size in sizes]
     codes = rng.integers(0, sizes, (60, 3))
     vectors = rng.normal(size=(7, 8)).astype(np.float32)
-    decoder: Decoder = Geometry(codebooks, temperatures)
+    decoder: Decoder = Geometry(codebooks, temperature)
     scores, items = ranked_items(
         trie := Trie.build(codes), beam_search(decoder, trie, vectors, len(codes)), len(codes)
     )
@@ -192,7 +192,7 @@ def test_geometry_finds_the_same_as_scoring_every_item() -> None:
     for query, vector in enumerate(vectors):
         for item, code in enumerate(codes):
             residual = vector.astype(np.float64)
-            for book, entry, temperature in zip(codebooks, code, temperatures, strict=True):
+            for book, entry in zip(codebooks, code, strict=True):
                 logits = -((residual - book) ** 2).sum(axis=1) / temperature
                 exact[query, item] += logits[entry] - np.logaddexp.reduce(logits)
                 residual = residual - book[entry]

@@ -160,13 +160,13 @@ class Codebooks(nn.Module):
         Raises InputError for vectors that are no numbers, all the same, or fewer than a level has codes.
         """
         check_vectors(vectors)
-        scale = (step or len(vectors)) / len(vectors)
         largest = max(self.settings.all_sizes)
         if len(vectors) < largest:
             raise InputError(
                 f"{len(vectors)} vectors are too few for {largest} codes a level: "
                 f"take more, or a size of at most {len(vectors)} in the recipe"
             )
+        scale = (step or len(vectors)) / len(vectors)
         rows, iterations = vectors, self.settings.iterations
         if self.modality is not None:
             if self.settings.first == "given":

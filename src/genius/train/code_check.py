@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from genius.data.tasks import Task
-from genius.decode.geometry import Geometry, fit_temperatures
+from genius.decode.geometry import Geometry, fit_temperature
 from genius.encode.corpus import TaskQueries
 from genius.quantize.modality import majority, wanted_codes
 from genius.quantize.quantizer import Quantizer
@@ -25,13 +25,13 @@ BEAMS = 50
 class Checked:
     """Means over tasks in percent: hit rates @5, and survival after each semantic level.
 
-    With them what was found on the way: the geometry's temperatures, and what each first code stands for.
+    With them what was found on the way: the geometry's temperature, and what each first code stands for.
     """
 
     codes: float
     geometry: float
     survival: list[float]
-    temperatures: tuple[float, ...]
+    temperature: float
     modality_of: list[int]
 
 
@@ -60,9 +60,9 @@ def check_codes(
         same = np.flatnonzero(modality == one.task.want)
         _, found = nearest(one.vectors, units[same], 5)
         hits.append(hit_rate(one.task, one.rows, same[found]))
-    temperatures = _fit_temperatures(quantizer, codes, asked)
+    temperature = _fit_temperature(quantizer, codes, asked)
     modality_of = majority(codes, modality, quantizer)
-    trie, decoder = Trie.build(codes), Geometry(quantizer.codebooks, temperatures)
+    trie, decoder = Trie.build(codes), Geometry(quantizer.codebooks, temperature)
     survival, beam_hits = [], []
     for one in asked:
         some = one.rows[: max(1, count // 3)]
@@ -75,7 +75,7 @@ def check_codes(
         100 * float(np.mean(hits)),
         100 * float(np.mean(beam_hits)),
         (100 * np.mean(survival, axis=0)).tolist(),
-        temperatures,
+        temperature,
         modality_of,
     )
 
@@ -87,8 +87,8 @@ class _Asked:
     vectors: np.ndarray
 
 
-def _fit_temperatures(quantizer: Quantizer, codes: np.ndarray, asked: Sequence[_Asked]) -> tuple[float, ...]:
-    """The geometry's temperatures, by a positive of each query."""
+def _fit_temperature(quantizer: Quantizer, codes: np.ndarray, asked: Sequence[_Asked]) -> float:
+    """The geometry's temperature, by a positive of each query."""
     vectors = np.concatenate([one.vectors for one in asked])
     positives = np.concatenate([one.task.items[one.task.starts[one.rows]] for one in asked])
-    return fit_temperatures(quantizer.codebooks, vectors, codes[positives])
+    return fit_temperature(quantizer.codebooks, vectors, codes[positives])

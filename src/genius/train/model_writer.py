@@ -65,7 +65,7 @@ def write_quantizer(
         "quantizer": {
             "sizes": list(quantizer.sizes),
             "first": quantizer.first,
-            "temperatures": list(checked.temperatures),
+            "temperature": checked.temperature,
             "modality_of": checked.modality_of,
         },
         "recipe": recipe,
