@@ -145,7 +145,9 @@ def test_unused_codes_start_anew_and_no_others() -> None:
     places = [(rows == vector).all(1).nonzero().item() for vector in book.vectors[dead]]
     assert len(set(places)) == 3, "each revived code has a row of its own"
     counts = book.get_buffer("counts")
-    assert counts.tolist() == pytest.approx([5.0, 0.5, 0.5, 0.5, 7.0, 0.5])
+    assert counts.tolist() == pytest.approx([5.0, 10 / 6, 0.5, 10 / 6, 7.0, 10 / 6]), (
+        "revived codes begin evenly used"
+    )
     torch.testing.assert_close(book.get_buffer("sums"), book.vectors * counts[:, None])
     assert book.revive(rows, 0.5, generator()) == 0
 

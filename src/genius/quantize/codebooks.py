@@ -103,14 +103,16 @@ class Codebook(nn.Module):
     def revive(self, rows: torch.Tensor, least: float, generator: torch.Generator) -> int:
         """Start codes that are used less than `least` times a step anew, from rows; returns how many.
 
-        Each takes a row of its own (two equal codes would never part), so at most as many as there are rows.
+        Each takes a row of its own (two equal codes would never part), so at most as many as there are rows,
+        and counts as evenly used at first, so that it has some steps to find what it stands for.
         """
         counts = self.get_buffer("counts")
         dead = (counts < least).nonzero().flatten()[: len(rows)]
         chosen = rows[torch.randperm(len(rows), generator=generator)[: len(dead)]]
         self.vectors[dead] = chosen
-        counts[dead] = least
-        self.get_buffer("sums")[dead] = chosen * least
+        even = len(rows) / len(counts)
+        counts[dead] = even
+        self.get_buffer("sums")[dead] = chosen * even
         return len(dead)
 
 
