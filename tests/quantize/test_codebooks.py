@@ -8,6 +8,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from genius.decode.geometry import Geometry
 from genius.errors import InputError
 from genius.quantize.codebooks import MODALITIES, Codebook, Codebooks, CodebookSettings, FirstCode
 
@@ -226,3 +227,19 @@ def test_vectors_that_cannot_be_quantized(first: FirstCode) -> None:
         started(rows, modalities(40), levels=2, sizes=(8, 64), first=first)
     with pytest.raises(InputError, match="0 vectors are too few"):
         started(rows[:0], modalities(0), levels=2, size=8, first=first)
+
+
+def test_the_prefix_loss_is_how_unlikely_geometry_finds_the_codes() -> None:
+    books = Codebooks(4, CodebookSettings(levels=3, size=5, iterations=2))
+    vectors, first = torch.randn(60, 4, generator=generator()), torch.arange(60) % 3
+    books.start(vectors, first, generator())
+    codes = books.quantize(vectors, first).codes
+    queries = torch.randn(60, 4, generator=generator())
+    found = books.prefix_loss(queries, codes, 2, 0.7)
+    decoding = Geometry([book.numpy() for book in books.arrays()], 0.7).begin(queries.numpy())
+    decoding.advance(np.arange(60), codes[:, 0].numpy())
+    expected = 0.0
+    for level in (1, 2):
+        expected -= float(decoding.scores()[np.arange(60), codes[:, level].numpy()].sum())
+        decoding.advance(np.arange(60), codes[:, level].numpy())
+    assert float(found) == pytest.approx(expected, rel=1e-4)

@@ -123,7 +123,7 @@ def test_two_processes_keep_their_codebooks_in_step_with_one(tmp_path: Path) -> 
 def test_bad_settings_are_named() -> None:
     with pytest.raises(InputError, match="batch should be at least 2"):
         QuantizerSettings(batch=1)
-    with pytest.raises(InputError, match="weights contrast, beta and gamma"):
+    with pytest.raises(InputError, match="weights contrast, beta, gamma and prefix"):
         QuantizerSettings(gamma=-1.0)
     with pytest.raises(InputError, match="shares of the steps"):
         QuantizerSettings(restart=1.0)

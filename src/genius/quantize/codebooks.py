@@ -227,6 +227,23 @@ class Codebooks(nn.Module):
             sums.append(sums[-1] + own if sums else own)
         return torch.stack(levels, 1), sums
 
+    def prefix_loss(
+        self, vectors: torch.Tensor, codes: torch.Tensor, levels: int, temperature: float
+    ) -> torch.Tensor:
+        """How unlikely the first semantic codes of answers are for queries' vectors, by geometry; summed."""
+        rest, losses = vectors, []
+        if self.modality is not None:
+            rest = rest - self.modality.vectors[codes[:, 0]]
+        semantic = codes if self.settings.first == "none" else codes[:, 1:]
+        for number in range(min(levels, self.settings.levels)):
+            book = self.level(number).vectors.clone()  # it moves before the gradient comes back
+            nearness = 2 * rest @ book.T - book.square().sum(1)
+            losses.append(
+                functional.cross_entropy(nearness / temperature, semantic[:, number], reduction="sum")
+            )
+            rest = rest - book[semantic[:, number]]
+        return torch.stack(losses).sum()
+
     def _with_gradient(self, vectors: torch.Tensor, quantized: torch.Tensor) -> torch.Tensor:
         if self.settings.gradient == "rotation":
             return rotated(vectors, quantized)

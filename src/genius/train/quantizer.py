@@ -43,6 +43,11 @@ class QuantizerSettings:
     """Weight of L_rq."""
     gamma: float = 500.0
     """Weight of L_mse. The paper has 100; more of it loses nothing and makes codes survive the beam."""
+    prefix: float = 0.0
+    """Weight of a loss that the paper does not have: a query's vector should find its answer's first semantic
+    codes by geometry, as the beam will."""
+    prefix_levels: int = 2
+    prefix_temperature: float = 0.02
     task_power: float = 1.0
     """A task is drawn in proportion to its number of queries to this power."""
     buffer: int = 40_000
@@ -62,8 +67,8 @@ class QuantizerSettings:
     def __post_init__(self) -> None:
         if self.batch < 2 or self.temperature <= 0:
             raise InputError("batch should be at least 2 and temperature above 0")
-        if min(self.contrast, self.beta, self.gamma) < 0:
-            raise InputError("the weights contrast, beta and gamma should not be below 0")
+        if min(self.contrast, self.beta, self.gamma, self.prefix) < 0:
+            raise InputError("the weights contrast, beta, gamma and prefix should not be below 0")
         if not 0 <= self.restart < 1 or not 0 <= self.settle <= 1:
             raise InputError("restart and settle are shares of the steps")
 
@@ -149,6 +154,12 @@ class QuantizerStage:
             + self.settings.beta * here * quantized.commitment
             + self.settings.gamma * apart
         )
+        if self.settings.prefix:
+            codes = distributed.gather(quantized.codes[len(query_vectors) :])[wanted[mine]]
+            found = self.codebooks.prefix_loss(
+                query_vectors, codes, self.settings.prefix_levels, self.settings.prefix_temperature
+            )
+            loss = loss + self.settings.prefix * found / len(rows)
         if self.codebooks.classifier is not None:
             loss = loss + here * functional.cross_entropy(
                 self.codebooks.classifier(vectors.detach()), torch.from_numpy(first)
