@@ -17,8 +17,9 @@ pytest.importorskip("faiss")
 from safetensors.torch import load_file  # noqa: E402
 
 from genius.errors import InputError  # noqa: E402
+from genius.train import distributed  # noqa: E402
 from genius.train.loop import train  # noqa: E402
-from genius.train.quantizer import QuantizerSettings, contrastive  # noqa: E402
+from genius.train.quantizer import Batch, QuantizerSettings, contrastive  # noqa: E402
 from tests.train.small_quantizer import SETTINGS, run, stage  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +30,11 @@ def losses(folder: Path) -> list[float]:
     return [line["loss"] for line in lines if "loss" in line]
 
 
+def batch(wanted: torch.Tensor, masked: torch.Tensor, mine: slice, my_items: slice) -> Batch:
+    queries, items = masked.shape
+    return Batch(np.arange(queries), np.arange(items), wanted, masked, torch.zeros(0), mine, my_items)
+
+
 def test_the_contrast_is_the_mean_of_both_ways_with_other_positives_left_out() -> None:
     generator = torch.Generator().manual_seed(0)
     queries = torch.randn(5, 4, generator=generator)
@@ -36,7 +42,7 @@ def test_the_contrast_is_the_mean_of_both_ways_with_other_positives_left_out() -
     wanted = torch.tensor([0, 1, 1, 2, 3])
     masked = torch.zeros(5, 4, dtype=torch.bool)
     masked[0, 3] = masked[4, 0] = True
-    found = contrastive(queries, items, wanted, masked, slice(0, 5), slice(0, 4), 0.5)
+    found = contrastive(queries, items, batch(wanted, masked, slice(0, 5), slice(0, 4)), 0.5)
     logits = (queries @ items.T / 0.5).numpy().astype(np.float64)
     total = 0.0
     for query, item in enumerate(wanted.tolist()):
@@ -52,16 +58,15 @@ def test_shares_of_a_contrast_add_up() -> None:
     generator = torch.Generator().manual_seed(1)
     queries, items = torch.randn(6, 4, generator=generator), torch.randn(5, 4, generator=generator)
     wanted, masked = torch.tensor([0, 1, 2, 3, 4, 0]), torch.zeros(6, 5, dtype=torch.bool)
-    whole = contrastive(queries, items, wanted, masked, slice(0, 6), slice(0, 5), 0.3)
-    with pytest.MonkeyPatch.context() as patch:
-        gathered = {3: queries, 2: items}
-        patch.setattr("genius.train.distributed.gather", lambda rows: gathered[len(rows)])
-        first = contrastive(queries[:3], items[:2], wanted, masked, slice(0, 3), slice(0, 2), 0.3)
-        gathered[3] = queries
-        calls = iter([queries, items])
-        patch.setattr("genius.train.distributed.gather", lambda rows: next(calls))
-        second = contrastive(queries[3:], items[2:], wanted, masked, slice(3, 6), slice(2, 5), 0.3)
-    assert float(first + second) == pytest.approx(float(whole), rel=1e-5)
+    whole = contrastive(queries, items, batch(wanted, masked, slice(0, 6), slice(0, 5)), 0.3)
+    shares = []
+    for mine, my_items in ((slice(0, 3), slice(0, 2)), (slice(3, 6), slice(2, 5))):
+        everything = iter([queries, items])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(distributed, "gather", lambda _, rows=everything: next(rows))
+            own = batch(wanted, masked, mine, my_items)
+            shares.append(contrastive(queries[mine], items[my_items], own, 0.3))
+    assert float(sum(shares)) == pytest.approx(float(whole), rel=1e-5)
 
 
 def test_training_makes_queries_find_their_answers_by_codes(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from genius.errors import InputError
 from genius.evaluate.embedded import Embedded
-from genius.quantize.codebooks import Codebooks, CodebookSettings
+from genius.quantize.codebooks import Codebooks, CodebookSettings, Quantized
 from genius.quantize.fusion import Fusion, FusionSettings
 from genius.quantize.parts import Parts, concatenate
 from genius.quantize.quantizer import Quantizer
@@ -104,6 +104,32 @@ class TrainingQueries:
         return self.items[self.starts[query] : self.starts[query + 1]]
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Queries, the items that they ask for, and this process's share of both."""
+
+    rows: np.ndarray
+    candidates: np.ndarray
+    wanted: torch.Tensor
+    """For each query the place of its item among the candidates."""
+    masked: torch.Tensor
+    """[queries, candidates]: pairs that are neither asked for nor wrong."""
+    first: torch.Tensor
+    """The modality that this process's queries want, then the one that its items have."""
+    mine: slice
+    my_items: slice
+
+    @property
+    def my_rows(self) -> np.ndarray:
+        """This process's queries."""
+        return self.rows[self.mine]
+
+    @property
+    def my_candidates(self) -> np.ndarray:
+        """This process's items."""
+        return self.candidates[self.my_items]
+
+
 class QuantizerStage:
     """Training of fusion and codebooks over what stage 0 made of items and queries."""
 
@@ -132,47 +158,53 @@ class QuantizerStage:
         random = np.random.default_rng([self.seed, turn])
         if turn in (0, int(self.settings.restart * turns)):
             self._start_codebooks(random)
-        rows = np.unique(random.choice(len(self.queries.want), self.settings.batch, p=self.queries.share))
-        candidates, places = np.unique(one_positive_each(self.queries, rows, random), return_inverse=True)
-        mine, my_items = distributed.share(len(rows)), distributed.share(len(candidates))
-        query_vectors = self._vectors(self.queries.parts, rows[mine])
-        item_vectors = self._vectors(self.items, candidates[my_items])
-        wanted = torch.from_numpy(places)
-        masked = other_positives(self.queries, rows, candidates, wanted)
-        contrast = contrastive(
-            query_vectors, item_vectors, wanted, masked, mine, my_items, self.settings.temperature
-        )
-        first = np.concatenate([self.queries.want[rows[mine]], self.modality[candidates[my_items]]])
-        vectors = torch.cat([query_vectors, item_vectors])
-        quantized = self.codebooks.quantize(vectors, torch.from_numpy(first))
-        units = functional.normalize(quantized.vectors, dim=1)
-        answers = distributed.gather(units[len(query_vectors) :])[wanted[mine]]
-        apart = (units[: len(query_vectors)] - answers).square().mean(1).sum() / len(rows)
-        here = len(vectors) / (len(rows) + len(candidates))
-        loss = (
-            self.settings.contrast * contrast
-            + self.settings.beta * here * quantized.commitment
-            + self.settings.gamma * apart
-        )
-        if self.settings.prefix:
-            codes = distributed.gather(quantized.codes[len(query_vectors) :])[wanted[mine]]
-            found = self.codebooks.prefix_loss(
-                query_vectors, codes, self.settings.prefix_levels, self.settings.prefix_temperature
-            )
-            loss = loss + self.settings.prefix * found / len(rows)
-        if self.codebooks.classifier is not None:
-            loss = loss + here * functional.cross_entropy(
-                self.codebooks.classifier(vectors.detach()), torch.from_numpy(first)
-            )
-        revive = turn < (1 - self.settings.settle) * turns
+        batch = self._draw(random)
+        queries = self._vectors(self.queries.parts, batch.my_rows)
+        items = self._vectors(self.items, batch.my_candidates)
+        quantized = self.codebooks.quantize(torch.cat([queries, items]), batch.first)
+        loss = self._loss(batch, queries, items, quantized)
         # Queries first, then items, as one process would have them: codebooks stay in step.
-        sides = slice(None, len(query_vectors)), slice(len(query_vectors), None)
+        codes = quantized.codes.split([len(queries), len(items)])
         self.codebooks.follow(
-            torch.cat([distributed.gather(vectors.detach()[side]) for side in sides]),
-            torch.cat([distributed.gather(quantized.codes[side]) for side in sides]),
-            revive=revive,
+            torch.cat([distributed.gather(rows.detach()) for rows in (queries, items)]),
+            torch.cat([distributed.gather(rows) for rows in codes]),
+            revive=turn < (1 - self.settings.settle) * turns,
             generator=torch.Generator().manual_seed(int(random.integers(2**62))),
         )
+        return loss
+
+    def _draw(self, random: np.random.Generator) -> Batch:
+        """Queries of all tasks, and a positive for each."""
+        rows = np.unique(random.choice(len(self.queries.want), self.settings.batch, p=self.queries.share))
+        candidates, places = np.unique(one_positive_each(self.queries, rows, random), return_inverse=True)
+        wanted = torch.from_numpy(places)
+        mine, my_items = distributed.share(len(rows)), distributed.share(len(candidates))
+        first = np.concatenate([self.queries.want[rows[mine]], self.modality[candidates[my_items]]])
+        masked = other_positives(self.queries, rows, candidates, wanted)
+        return Batch(rows, candidates, wanted, masked, torch.from_numpy(first), mine, my_items)
+
+    def _loss(
+        self, batch: Batch, queries: torch.Tensor, items: torch.Tensor, quantized: Quantized
+    ) -> torch.Tensor:
+        """This process's share of the loss; `quantized` are its queries, then its items."""
+        settings, count = self.settings, len(batch.rows)
+        wanted = batch.wanted[batch.mine]  # the items that this process's queries ask for
+        contrast = contrastive(queries, items, batch, settings.temperature)
+        units = functional.normalize(quantized.vectors, dim=1)
+        answers = distributed.gather(units[len(queries) :])[wanted]
+        apart = (units[: len(queries)] - answers).square().mean(1).sum() / count
+        here = len(units) / (count + len(batch.candidates))
+        loss = settings.contrast * contrast + settings.gamma * apart
+        loss = loss + settings.beta * here * quantized.commitment
+        if settings.prefix:
+            codes = distributed.gather(quantized.codes[len(queries) :])[wanted]
+            unlikely = self.codebooks.prefix_loss(
+                queries, codes, settings.prefix_levels, settings.prefix_temperature
+            )
+            loss = loss + settings.prefix * unlikely / count
+        if self.codebooks.classifier is not None:
+            said = self.codebooks.classifier(torch.cat([queries, items]).detach())
+            loss = loss + here * functional.cross_entropy(said, batch.first)
         return loss
 
     def _vectors(self, parts: Parts, rows: np.ndarray) -> torch.Tensor:
@@ -241,26 +273,13 @@ class QuantizerStage:
         return {"score": (checked.codes + checked.survival[-1]) / 2, **scores}
 
 
-def contrastive(
-    queries: torch.Tensor,
-    items: torch.Tensor,
-    wanted: torch.Tensor,
-    masked: torch.Tensor,
-    mine: slice,
-    my_items: slice,
-    temperature: float,
-) -> torch.Tensor:
-    """The symmetric contrast (Eq. 3, both ways): this process's share of it; the shares add up.
-
-    `queries` and `items` are this process's rows; `wanted` [all queries] is each one's item among all items,
-    and `masked` [all queries, all items] are pairs that are neither asked for nor wrong.
-    """
+def contrastive(queries: torch.Tensor, items: torch.Tensor, batch: Batch, temperature: float) -> torch.Tensor:
+    """The symmetric contrast (Eq. 3, both ways): this process's share of it; the shares add up."""
     all_queries, all_items = distributed.gather(queries), distributed.gather(items)
-    numbers = torch.arange(len(wanted))
-    forth = (queries @ all_items.T / temperature).masked_fill(masked[mine], -torch.inf)
-    there = functional.cross_entropy(forth, wanted[mine], reduction="sum")
-    back = (items @ all_queries.T / temperature).masked_fill(masked[:, my_items].T, -torch.inf)
-    likely = back.log_softmax(1)
-    ours = (wanted >= my_items.start) & (wanted < my_items.stop)
-    again = -likely[wanted[ours] - my_items.start, numbers[ours]].sum()
+    wanted, first, last = batch.wanted, batch.my_items.start, batch.my_items.stop
+    forth = (queries @ all_items.T / temperature).masked_fill(batch.masked[batch.mine], -torch.inf)
+    there = functional.cross_entropy(forth, wanted[batch.mine], reduction="sum")
+    back = (items @ all_queries.T / temperature).masked_fill(batch.masked[:, first:last].T, -torch.inf)
+    ours = ((wanted >= first) & (wanted < last)).nonzero().flatten()
+    again = -back.log_softmax(1)[wanted[ours] - first, ours].sum()
     return (there + again) / (2 * len(wanted))
