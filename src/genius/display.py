@@ -26,12 +26,22 @@ class Table:
         from rich.console import Console
         from rich.table import Table as RichTable
 
-        drawn = RichTable(title=self.title or None, title_justify="left", box=box.SIMPLE_HEAD)
+        console = Console()
+        tight = self._width() > console.width
+        drawn = RichTable(
+            title=self.title or None,
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+            show_edge=not tight,
+            padding=(0, 0) if tight else (0, 1),
+        )
         for position, name in enumerate(self.columns):
-            drawn.add_column(name, justify="right" if self._numeric(position) else "left", overflow="fold")
+            numeric = self._numeric(position)
+            header = name.replace("-", "-\n").replace("+", "\n+") if tight and numeric else name
+            drawn.add_column(header, justify="right" if numeric else "left", overflow="fold")
         for row in self.rows:
             drawn.add_row(*map(_escaped, map(written, row)))
-        Console().print(drawn)
+        console.print(drawn)
 
     def markdown(self) -> str:
         """The table in Markdown."""
@@ -42,6 +52,11 @@ class Table:
             *([written(cell).replace("|", "\\|") for cell in row] for row in self.rows),
         ]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+    def _width(self) -> int:
+        """How many characters a line takes, with three between columns."""
+        cells = [self.columns, *([written(cell) for cell in row] for row in self.rows)]
+        return sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True))
 
     def _numeric(self, position: int) -> bool:
         cells = [row[position] for row in self.rows if row[position] is not None]

@@ -61,6 +61,8 @@ def demo(
     typer.echo(f"The doctor says: {found.verdict.summary}")
     for reason in found.verdict.reasons:
         typer.echo(f"  because: {reason.finding}")
-    sheet = write_pictures(found, out / "doctor")[-1]
-    typer.echo(f"Items that share a code: {sheet} (and more sheets, a map and plots beside it)")
+    sheets = [path for path in write_pictures(found, out / "doctor") if path.parent.name == "codes"]
+    typer.echo(
+        f"Items that share a code: {sheets[0]} (and more beside it, a map and plots in {out / 'doctor'})"
+    )
     typer.echo(f"The model is in {out / 'model'}, its figures, runs and a plot in {out / 'results'}.")

@@ -164,7 +164,7 @@ class QuantizerStage:
         quantized = self.codebooks.quantize(torch.cat([queries, items]), batch.first)
         loss = self._loss(batch, queries, items, quantized)
         # Queries first, then items, as one process would have them: codebooks stay in step.
-        codes = quantized.codes.split([len(queries), len(items)])
+        codes = quantized.codes[: len(queries)], quantized.codes[len(queries) :]
         self.codebooks.follow(
             torch.cat([distributed.gather(rows.detach()) for rows in (queries, items)]),
             torch.cat([distributed.gather(rows) for rows in codes]),

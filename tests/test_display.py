@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from genius.display import Table
+
+
+def evaluation() -> Table:
+    systems = ["dense", "dense-fair", "dense-z", "codes", "geometry", "geometry+rerank", "cells"]
+    table = Table(["task", "queries", *systems], "hit rate")
+    for task in ("emoji_task0", "fluent_task0", "mean"):
+        table.add(task, 8728, *[64.19] * len(systems))
+    return table
+
+
+def test_many_columns_of_numbers_fit_a_narrow_terminal_in_one_piece(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    evaluation().print()
+    lines = [line for line in capsys.readouterr().out.splitlines() if "fluent_task0" in line]
+    assert lines[0].split() == ["fluent_task0", "8,728", *["64.19"] * 7]
+
+
+def test_a_wide_terminal_shows_names_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    evaluation().print()
+    assert "geometry+rerank" in capsys.readouterr().out
+
+
+def test_markdown_sets_numbers_right_and_escapes_bars() -> None:
+    table = Table(["name", "count"])
+    table.add("a|b", 1234)
+    assert table.markdown() == "| name | count |\n| --- | ---: |\n| a\\|b | 1,234 |\n"
