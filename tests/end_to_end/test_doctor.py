@@ -13,8 +13,9 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 pytest.importorskip("matplotlib")
 
+import torch
 from PIL import Image
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 from genius import storage
@@ -26,6 +27,7 @@ from genius.encode.corpus import read_pool, read_queries
 from genius.errors import InputError, MissingError
 from genius.evaluate.run import corpus_source
 from genius.model import Model
+from genius.quantize.codebooks import Codebooks
 from genius.train.run import read_recipe, train_model
 from tests.encode.small_towers import write_small_towers
 from tests.end_to_end.test_coded import RECIPE
@@ -39,17 +41,18 @@ def home(tmp_path_factory: pytest.TempPathFactory, miniature: Path) -> Path:
     (folder / "recipe.toml").write_text(RECIPE)
     recipe = read_recipe(folder / "recipe.toml")
     assert recipe.quantizer is not None
-    # So few pictures are soon learned by heart: codebooks as k-means starts them are the better ones.
-    good = dataclasses.replace(
+    # So few training pairs say little about the items of other splits: good codebooks are those of k-means
+    # over the items themselves.
+    brief = dataclasses.replace(
         recipe.quantizer,
         codebooks=dataclasses.replace(recipe.quantizer.codebooks, levels=6, size=24),
         loop=dataclasses.replace(recipe.quantizer.loop, steps=2, learning_rate=1e-5, validate_every=2),
     )
-    learned = dataclasses.replace(good, codebooks=dataclasses.replace(good.codebooks, first="learned"))
+    learned = dataclasses.replace(brief, codebooks=dataclasses.replace(brief.codebooks, first="learned"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lite, "build", lambda: folder / "towers")
         patch.setattr(pipeline, "cores", lambda: 1)
-        for name, quantizer in (("dense", None), ("good", good), ("learned", learned)):
+        for name, quantizer in (("dense", None), ("brief", brief), ("learned", learned)):
             train_model(
                 dataclasses.replace(recipe, quantizer=quantizer),
                 Tree(miniature),
@@ -57,15 +60,21 @@ def home(tmp_path_factory: pytest.TempPathFactory, miniature: Path) -> Path:
                 cache=folder / "cache",
                 work=folder / "work",
             )
-    _scramble(folder / "good", folder / "bad")
+        found = examine(Tree(miniature), Model.open(folder / "brief"), cache=folder / "cache")
+    books = Codebooks(found.items.vectors.shape[1], brief.codebooks)
+    modality = torch.from_numpy(found.items.modality.astype(np.int64))
+    books.start(torch.from_numpy(found.items.vectors), modality, torch.Generator().manual_seed(0))
+    arrays = [book.numpy() for book in books.arrays()]
+    _with_codebooks(folder / "brief", arrays, folder / "good")
+    random = np.random.default_rng(0)
+    others = [random.normal(size=array.shape).astype(np.float32) for array in arrays]
+    _with_codebooks(folder / "brief", others, folder / "bad")
     return folder
 
 
-def _scramble(model: Path, out: Path) -> None:
+def _with_codebooks(model: Path, books: list[np.ndarray], out: Path) -> None:
     artifact = storage.open(model, kind="model")
-    random = np.random.default_rng(0)
-    books = load_file(artifact.file("codebooks.safetensors"))
-    others = {name: random.normal(size=book.shape).astype(np.float32) for name, book in books.items()}
+    others = {f"level_{number}": book for number, book in enumerate(books)}
     with storage.create(out, kind="model", format=1, settings=artifact.manifest.settings) as draft:
         draft.reuse(artifact, *(set(artifact.manifest.files) - {"codebooks.safetensors"}))
         save_file(others, draft.folder / "codebooks.safetensors")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from genius.decode.geometry import Geometry
 from genius.errors import InputError
-from genius.quantize.codebooks import MODALITIES, Codebook, Codebooks, CodebookSettings, FirstCode
+from genius.quantize.codebook import Codebook
+from genius.quantize.codebooks import MODALITIES, Codebooks, CodebookSettings, FirstCode
 
 FIRST: tuple[FirstCode, ...] = ("given", "learned", "classifier", "none")
 

@@ -15,7 +15,8 @@ from torch import nn
 from torch.nn import functional
 
 from genius.errors import InputError
-from genius.quantize.kmeans import kmeans, nearest, sums_by
+from genius.quantize.codebook import Codebook
+from genius.quantize.kmeans import kmeans, nearest
 
 MODALITIES = 3
 FirstCode = Literal["given", "learned", "classifier", "none"]
@@ -72,48 +73,6 @@ class CodebookSettings:
     def all_sizes(self) -> tuple[int, ...]:
         """Codes by level, the modality's first."""
         return self.semantic_sizes if self.first == "none" else (MODALITIES, *self.semantic_sizes)
-
-
-class Codebook(nn.Module):
-    """The vectors of one level, each a moving average of what it stands for."""
-
-    def __init__(self, size: int, width: int) -> None:
-        super().__init__()
-        self.vectors: torch.Tensor
-        self.register_buffer("vectors", torch.zeros(size, width))
-        self.register_buffer("counts", torch.ones(size))
-        self.register_buffer("sums", torch.zeros(size, width))
-
-    def start(self, vectors: torch.Tensor, counts: torch.Tensor) -> None:
-        """Begin with these vectors, as if each had been used `counts` times a step."""
-        self.vectors.copy_(vectors)
-        self.get_buffer("counts").copy_(counts)
-        self.get_buffer("sums").copy_(vectors * counts[:, None])
-
-    def follow(self, rows: torch.Tensor, codes: torch.Tensor, decay: float) -> None:
-        """Move every used vector towards the mean of its rows."""
-        counts, sums = self.get_buffer("counts"), self.get_buffer("sums")
-        new_counts = torch.bincount(codes, minlength=len(counts)).to(rows.dtype)
-        new_sums = sums_by(rows, codes, len(counts))
-        counts.mul_(decay).add_(new_counts, alpha=1 - decay)
-        sums.mul_(decay).add_(new_sums, alpha=1 - decay)
-        used = new_counts > 0
-        self.vectors[used] = sums[used] / counts[used, None]
-
-    def revive(self, rows: torch.Tensor, least: float, generator: torch.Generator) -> int:
-        """Start codes that are used less than `least` times a step anew, from rows; returns how many.
-
-        Each takes a row of its own (two equal codes would never part), so at most as many as there are rows,
-        and counts as evenly used at first, so that it has some steps to find what it stands for.
-        """
-        counts = self.get_buffer("counts")
-        dead = (counts < least).nonzero().flatten()[: len(rows)]
-        chosen = rows[torch.randperm(len(rows), generator=generator)[: len(dead)]]
-        self.vectors[dead] = chosen
-        even = len(rows) / len(counts)
-        counts[dead] = even
-        self.get_buffer("sums")[dead] = chosen * even
-        return len(dead)
 
 
 @dataclass(frozen=True)
