@@ -25,7 +25,7 @@ from genius.encode.pipeline import default_cache
 from genius.evaluate.embedded import Embedded, embed
 from genius.evaluate.run import corpus_source
 from genius.model import Model
-from genius.search.beam import beam_search, ranked_items
+from genius.search.beam import BEAMS, beam_search, ranked_items
 from genius.search.exact import nearest
 from genius.search.trie import Trie
 from genius.train.loop import train
@@ -33,7 +33,6 @@ from genius.train.pairs import hit_rate
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from genius.train.recipe import parse
 
-BEAMS = 50
 VARIANTS: dict[str, dict[str, Any]] = {
     "as the recipe has it (modality given)": {},
     "modality code learned": {"first": "learned"},

@@ -69,19 +69,18 @@ def main() -> int:
         print(json.dumps(dataclasses.asdict(one)))
     wrong = wrong_modality(evaluation, options.tree)
     show("dense", wrong_modality=wrong)
-    verdicts = judge(evaluation, wrong)
-    if recipe.quantizer is not None:
-        health = examined(options.tree, model, split)
+    health = examined(options.tree, model, split) if recipe.quantizer is not None else None
+    if health is not None:
         show_health("quantizer", health)
-        verdicts += judge_codes(health)
-    if recipe.quantizer is not None and options.final:
-        learned = train_learned(recipe, options.tree, model)
-        health = examined(options.tree, learned, split)
-        show_health("quantizer, first code learned", health)
-        purity = f"purity of the learned modality code: {health.purity:.4f} >= {LEAST_PURITY}"
-        verdicts.append((purity, health.purity >= LEAST_PURITY))
     if not options.final:
         return 0
+    verdicts = judge(evaluation, wrong)
+    if health is not None:
+        learned = examined(options.tree, train_learned(recipe, options.tree, model), split)
+        show_health("quantizer, first code learned", learned)
+        verdicts += judge_codes(health)
+        purity = f"purity of the learned modality code: {learned.purity:.4f} >= {LEAST_PURITY}"
+        verdicts.append((purity, learned.purity >= LEAST_PURITY))
     for sentence, held in verdicts:
         print(f"{'held' if held else 'MISSED':7} {sentence}", file=sys.stderr)
     return int(not all(held for _, held in verdicts))

@@ -8,11 +8,11 @@ import pytest
 from genius.decode.geometry import Geometry
 from genius.display import Table
 from genius.doctor.codes import Buckets, Group, Level
-from genius.doctor.health import CodedItems, CodedQueries, Coding, Health, TaskHealth, measure, units
+from genius.doctor.health import CodedItems, CodedQueries, Coding, Health, TaskHealth, measure
 from genius.doctor.report import as_json, tables
 from genius.doctor.verdict import judge
 from genius.errors import InputError
-from genius.quantize.quantizer import Quantizer
+from genius.quantize.quantizer import Quantizer, unit_length
 
 WIDTH = 12
 
@@ -26,13 +26,13 @@ def made(
     books = [book * scale for book, scale in zip(books, (1.0, 0.6, 0.2), strict=True)]
     quantizer = Quantizer(books if first != "none" else books[1:], first=first)
     modality = np.arange(120) % 3
-    vectors = units(books[0][modality] + 0.6 * random.normal(size=(120, WIDTH)))
+    vectors = unit_length(books[0][modality] + 0.6 * random.normal(size=(120, WIDTH)))
     codes = quantizer.codes(vectors, modality)
     items = CodedItems(modality, vectors, vectors, codes, quantizer.reconstruct(codes))
     tasks = []
     for want in range(2):
         answers = np.flatnonzero(modality == want)[:20]
-        asked = units(vectors[answers] + noise * random.normal(size=(20, WIDTH)))
+        asked = unit_length(vectors[answers] + noise * random.normal(size=(20, WIDTH)))
         own = quantizer.codes(asked, np.full(20, want))
         positives = [np.array([answer]) for answer in answers]
         tasks.append(
@@ -50,7 +50,7 @@ def test_the_figures_are_those_of_direct_computations() -> None:
         for name, table in (
             ("joined", items.joined),
             ("vectors", items.vectors),
-            ("codes", units(items.quantized)),
+            ("codes", unit_length(items.quantized)),
         ):
             best = wanted[np.argsort(-(task.vectors @ table[wanted].T), axis=1, kind="stable")[:, :5]]
             hits = [known[0] in row for row, known in zip(best, task.positives, strict=True)]

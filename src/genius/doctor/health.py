@@ -12,10 +12,10 @@ from genius.doctor.codes import Buckets, Level, agreement, buckets, confusion, l
 from genius.doctor.found import best_ranks, hit_rate, survival
 from genius.errors import InputError
 from genius.quantize.modality import wanted_codes
+from genius.quantize.quantizer import unit_length
+from genius.search.beam import BEAMS
 from genius.search.trie import Trie
 
-BEAMS = 50
-"""The usual width of a beam, in the paper too."""
 RANK = 5
 """Success is a positive among the first five."""
 AGREEMENT = 3
@@ -197,7 +197,7 @@ def _measure_task(
     inside = [found[found >= 0] for found in (places[known] for known in task.positives)]
     dense = best_ranks(task.joined, items.joined[wanted], inside)
     by_vectors = best_ranks(task.vectors, items.vectors[wanted], inside)
-    by_codes = best_ranks(task.vectors, units(items.quantized[wanted]), inside)
+    by_codes = best_ranks(task.vectors, unit_length(items.quantized[wanted]), inside)
     first = wanted_codes(list(coding.modality_of), task.want, len(task))
     matched, random = _agreements(items.codes, task, coding.semantic, seed)
     return TaskHealth(
@@ -232,12 +232,6 @@ def _agreements(
     return matched, agreement(own[order], answers[np.roll(order, 1)], AGREEMENT)
 
 
-def units(vectors: np.ndarray) -> np.ndarray:
-    """The vectors at unit length; zeros stay zeros."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, 1e-9), np.float32)
-
-
 def mean_cosine(one: np.ndarray, other: np.ndarray) -> float:
     """The mean cosine of vectors, row by row."""
-    return float(np.einsum("ij,ij->i", units(one), units(other)).mean())
+    return float(np.einsum("ij,ij->i", unit_length(one), unit_length(other)).mean())

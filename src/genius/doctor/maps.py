@@ -13,8 +13,9 @@ import numpy as np
 
 from genius import atomic
 from genius.data.records import MODALITIES
-from genius.doctor.health import CodedItems, CodedQueries, mean_cosine, units
+from genius.doctor.health import CodedItems, CodedQueries, mean_cosine
 from genius.errors import require
+from genius.quantize.quantizer import unit_length
 
 POINTS = 1500
 """Pairs of a query and an answer that a map shows; more only cover each other."""
@@ -68,8 +69,8 @@ def write_map(items: CodedItems, tasks: Sequence[CodedQueries], path: Path, seed
     joined = np.concatenate([task.joined for task in tasks])[rows]
     quantized = np.concatenate([task.quantized for task in tasks])[rows]
     modality = items.modality[answers]
-    before = units(joined), units(items.joined[answers])
-    after = units(quantized), units(items.quantized[answers])
+    before = unit_length(joined), unit_length(items.joined[answers])
+    after = unit_length(quantized), unit_length(items.quantized[answers])
     panels = (
         ("before: joined embeddings", *before),
         ("after: quantized vectors ẑ", *after),

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from genius import atomic
-from genius.doctor.health import BEAMS, RANK, Health
+from genius.doctor.health import RANK, Health
 from genius.errors import require
+from genius.search.beam import BEAMS
 
 _INK = "#1b1b1f"
 _SYSTEMS = ("#9aa0ab", "#5b8fd1", "#1f4e8c")

@@ -8,8 +8,9 @@ from typing import Any
 
 from genius.data.records import MODALITIES
 from genius.display import Table
-from genius.doctor.health import BEAMS, RANK, Health, TaskHealth
+from genius.doctor.health import RANK, Health, TaskHealth
 from genius.doctor.verdict import Verdict
+from genius.search.beam import BEAMS
 
 _CAPTIONS = ("_task0", "_task3")
 """The tasks from texts to pictures and back: a picture and its caption."""

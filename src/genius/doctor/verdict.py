@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 
 from genius.data.records import MODALITIES
-from genius.doctor.health import BEAMS, Health
+from genius.doctor.health import Health
+from genius.search.beam import BEAMS
 
 State = Literal["healthy", "weak", "broken"]
 

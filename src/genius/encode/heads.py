@@ -18,11 +18,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from genius.data import records
 from genius.encode.naming import Naming
 from genius.encode.projection import Projection, kept_parts
 from genius.errors import InputError
 
-MODALITIES = 3
+MODALITIES = len(records.MODALITIES)
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,9 @@ from genius.evaluate.embedded import Embedded
 from genius.evaluate.per_pool import PerPool
 from genius.evaluate.protocol import DEPTH, Found, Search
 from genius.model import Model
-from genius.search.beam import Beams, beam_search, ranked_items
+from genius.search.beam import BEAMS, Beams, beam_search, ranked_items
 from genius.search.rerank import rerank
 from genius.search.trie import Trie
-
-BEAMS = 50
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from genius.data import records
 from genius.errors import InputError
 from genius.quantize.codebook import Codebook
 from genius.quantize.kmeans import kmeans, nearest
 
-MODALITIES = 3
+MODALITIES = len(records.MODALITIES)
 FirstCode = Literal["given", "learned", "classifier", "none"]
 """What the first code is: the modality as it is known; the nearest of three learned vectors (as published);
 what a classifier says, a mere prefix without a vector; or nothing, all levels being semantic."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from genius.data.records import MODALITIES
 from genius.quantize.quantizer import Quantizer
-
-MODALITIES = 3
 
 
 def majority(codes: np.ndarray, modality: np.ndarray, quantizer: Quantizer) -> list[int]:
     """Which modality most items with each first code have; of a code that none has, its own number."""
     if quantizer.first == "none":
         return []
-    table = np.zeros((quantizer.sizes[0], MODALITIES), np.int64)
+    table = np.zeros((quantizer.sizes[0], len(MODALITIES)), np.int64)
     np.add.at(table, (codes[:, 0], modality), 1)
     return [int(row.argmax()) if row.any() else number for number, row in enumerate(table)]
 

@@ -115,9 +115,13 @@ class Quantizer:
 
     def units(self, codes: np.ndarray) -> np.ndarray:
         """Quantized vectors of unit length."""
-        total = self.reconstruct(codes)
-        total /= np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-9)
-        return total
+        return unit_length(self.reconstruct(codes))
+
+
+def unit_length(vectors: np.ndarray) -> np.ndarray:
+    """The vectors at unit length, in float32; zeros stay zeros."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-9), np.float32)
 
 
 def _check_codes(codes: np.ndarray, size: int, level: int) -> None:

@@ -14,6 +14,9 @@ from genius.search.trie import Trie
 FLOATS = 1 << 22
 """How many scores a decoder gives at a time: 16 MB. Queries are searched in blocks that keep to it."""
 
+BEAMS = 50
+"""The usual width of a beam, in the paper too."""
+
 Filter = Callable[[int, np.ndarray], np.ndarray]
 """Of nodes at a depth, which may stay: (depth, nodes [n]) → bool [n]."""
 

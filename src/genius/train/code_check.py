@@ -12,13 +12,11 @@ from genius.decode.geometry import Geometry, fit_temperature
 from genius.encode.corpus import TaskQueries
 from genius.quantize.modality import majority, wanted_codes
 from genius.quantize.quantizer import Quantizer
-from genius.search.beam import beam_search, prefix_survival, ranked_items
+from genius.search.beam import BEAMS, beam_search, prefix_survival, ranked_items
 from genius.search.exact import nearest
 from genius.search.trie import Trie
 from genius.train.pairs import hit_rate
 from genius.train.sampling import permuted
-
-BEAMS = 50
 
 
 @dataclass(frozen=True)
