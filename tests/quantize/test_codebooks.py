@@ -78,7 +78,7 @@ def test_every_kind_of_code(first: FirstCode, shared: bool, gradient: str) -> No
     assert settings.all_sizes == (*given_first, 16, 16, 16)
     for _ in range(3):
         found = books.quantize(rows.requires_grad_(), wanted)
-        books.follow(rows.detach(), found.codes, revive=True, generator=generator())
+        books.follow(rows.detach(), found.codes, queries=100, revive=True, generator=generator())
     found = books.quantize(rows, wanted)
     arrays = books.arrays()
     assert found.codes.shape == (200, len(settings.all_sizes))
@@ -109,7 +109,7 @@ def test_given_modalities_start_from_their_means() -> None:
     torch.testing.assert_close(found[2], rows.mean(0))
     later = torch.full((60,), 2)
     codes = books.quantize(rows, later).codes
-    books.follow(rows, codes, revive=False, generator=generator())
+    books.follow(rows, codes, queries=0, revive=False, generator=generator())
     torch.testing.assert_close(books.arrays()[0][2], rows.mean(0))
     assert all(bool(array.isfinite().all()) for array in books.arrays())
 
@@ -123,7 +123,7 @@ def test_codebooks_follow_what_the_codes_stood_for(shared: bool) -> None:
     before = [array.clone() for array in books.arrays()]
     rows = vectors(40, 4, seed=1)
     codes = books.quantize(rows, modalities(40)).codes
-    books.follow(rows, codes, revive=False, generator=generator())
+    books.follow(rows, codes, queries=0, revive=False, generator=generator())
     rest, seen = rows, []
     for level, book in enumerate(before):
         seen += [(rest, codes[:, level], level)]
@@ -140,7 +140,8 @@ def test_unused_codes_start_anew_and_no_others() -> None:
     book = Codebook(6, 2)
     book.start(torch.arange(12.0).reshape(6, 2), torch.tensor([5.0, 0.1, 0.5, 0.49, 7.0, 0.0]))
     before, rows = book.vectors.clone(), 100 + torch.arange(20.0).reshape(10, 2)
-    assert book.revive(rows, 0.5, generator()) == 3
+    codes = torch.zeros(10, dtype=torch.long)
+    assert book.revive(rows, codes, 0.3, 1.0, generator()) == 3, "less than 0.3 · 10 / 6"
     dead = torch.tensor([1, 3, 5])
     kept = torch.tensor([0, 2, 4])
     assert torch.equal(book.vectors[kept], before[kept])
@@ -151,15 +152,27 @@ def test_unused_codes_start_anew_and_no_others() -> None:
         "revived codes begin evenly used"
     )
     torch.testing.assert_close(book.get_buffer("sums"), book.vectors * counts[:, None])
-    assert book.revive(rows, 0.5, generator()) == 0
+    assert book.revive(rows, codes, 0.3, 1.0, generator()) == 0
+
+
+def test_codes_that_only_queries_use_start_anew() -> None:
+    """Items have code 0 only, queries code 1 only: code 1 leads to nothing."""
+    rows = vectors(40, 4)
+    books = started(rows, modalities(40), levels=1, size=2, first="none", revive=0.2, decay=0.0)
+    codes = torch.cat([torch.ones(20, 1), torch.zeros(20, 1)]).long()
+    books.follow(rows, codes, queries=20, revive=True, generator=generator())
+    kept, anew = books.arrays()[0]
+    torch.testing.assert_close(kept, rows[20:].mean(0))
+    assert bool((rows[20:] == anew).all(1).any()), "from an item, not from a query"
 
 
 def test_more_dead_codes_than_rows() -> None:
     book = Codebook(6, 2)
     book.start(torch.zeros(6, 2), torch.zeros(6))
-    assert book.revive(torch.ones(2, 2), 1.0, generator()) == 2
+    none, two = torch.zeros(0, dtype=torch.long), torch.zeros(2, dtype=torch.long)
+    assert book.revive(torch.ones(2, 2), two, 0.9, 1.0, generator()) == 2
     assert int(book.vectors.any(1).sum()) == 2
-    assert book.revive(torch.ones(0, 2), 1.0, generator()) == 0
+    assert book.revive(torch.ones(0, 2), none, 0.9, 1.0, generator()) == 0
 
 
 def test_revival_is_relative_to_an_even_use_and_can_be_off() -> None:
@@ -169,7 +182,7 @@ def test_revival_is_relative_to_an_even_use_and_can_be_off() -> None:
         books = started(rows, modalities(40), levels=1, size=8, first="none", revive=share, decay=0.0)
         codes = torch.zeros(40, 1, dtype=torch.long)
         before = books.arrays()[0].clone()
-        books.follow(rows, codes, revive=revive, generator=generator())
+        books.follow(rows, codes, queries=0, revive=revive, generator=generator())
         assert bool((books.arrays()[0][1:] != before[1:]).any(1).all()) is expected
         torch.testing.assert_close(books.arrays()[0][0], rows.mean(0))
 
@@ -180,7 +193,7 @@ def test_few_distinct_vectors_stay_finite() -> None:
     found = books.quantize(rows, modalities(40))
     torch.testing.assert_close(found.vectors, rows)
     for _ in range(5):
-        books.follow(rows, found.codes, revive=True, generator=generator())
+        books.follow(rows, found.codes, queries=0, revive=True, generator=generator())
         found = books.quantize(rows, modalities(40))
     assert found.vectors.isfinite().all()
     torch.testing.assert_close(found.vectors, rows)

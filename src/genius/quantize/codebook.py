@@ -17,10 +17,12 @@ class Codebook(nn.Module):
         self.register_buffer("vectors", torch.zeros(size, width))
         self.register_buffer("counts", torch.ones(size))
         self.register_buffer("sums", torch.zeros(size, width))
+        self.register_buffer("carried", torch.ones(size))
 
     def start(self, vectors: torch.Tensor, counts: torch.Tensor) -> None:
         """Begin with these vectors, as if each had been used `counts` times a step."""
         self.vectors.copy_(vectors)
+        self.get_buffer("carried").copy_(counts)
         self.get_buffer("counts").copy_(counts)
         self.get_buffer("sums").copy_(vectors * counts[:, None])
 
@@ -34,17 +36,21 @@ class Codebook(nn.Module):
         used = new_counts > 0
         self.vectors[used] = sums[used] / counts[used, None]
 
-    def revive(self, rows: torch.Tensor, least: float, generator: torch.Generator) -> int:
-        """Start codes that are used less than `least` times a step anew, from rows; returns how many.
+    def revive(
+        self, items: torch.Tensor, codes: torch.Tensor, share: float, decay: float, generator: torch.Generator
+    ) -> int:
+        """Start codes that items use less than a share of an even use anew, from items; returns how many.
 
-        Each takes a row of its own (two equal codes would never part), so at most as many as there are rows,
-        and counts as evenly used at first, so that it has some steps to find what it stands for.
+        Only items count: a code that only queries fall upon leads to nothing. Each takes a row of its own (two
+        equal codes would never part), so at most as many as there are rows, and counts as evenly used at
+        first, so that it has some steps to find what it stands for.
         """
-        counts = self.get_buffer("counts")
-        dead = (counts < least).nonzero().flatten()[: len(rows)]
-        chosen = rows[torch.randperm(len(rows), generator=generator)[: len(dead)]]
+        counts, carried = self.get_buffer("counts"), self.get_buffer("carried")
+        even = len(items) / len(counts)
+        carried.mul_(decay).add_(torch.bincount(codes, minlength=len(counts)), alpha=1 - decay)
+        dead = (carried < share * even).nonzero().flatten()[: len(items)]
+        chosen = items[torch.randperm(len(items), generator=generator)[: len(dead)]]
         self.vectors[dead] = chosen
-        even = len(rows) / len(counts)
-        counts[dead] = even
+        counts[dead] = carried[dead] = even
         self.get_buffer("sums")[dead] = chosen * even
         return len(dead)

@@ -212,9 +212,18 @@ class Codebooks(nn.Module):
 
     @torch.no_grad()
     def follow(
-        self, vectors: torch.Tensor, codes: torch.Tensor, *, revive: bool, generator: torch.Generator
+        self,
+        vectors: torch.Tensor,
+        codes: torch.Tensor,
+        *,
+        queries: int,
+        revive: bool,
+        generator: torch.Generator,
     ) -> None:
-        """Move all codebooks towards the vectors that were coded so, and start unused codes anew."""
+        """Move all codebooks towards the vectors that were coded so, and start codes anew that no item uses.
+
+        The first `queries` of the vectors are queries', the others items'.
+        """
         rest, decay = vectors, self.settings.decay
         semantic = codes if self.settings.first == "none" else codes[:, 1:]
         if self.modality is not None:
@@ -226,13 +235,15 @@ class Codebooks(nn.Module):
             seen.append(rest)
             rest = rest - self.level(number).vectors[semantic[:, number]]
         levels = list(zip(seen, semantic.T, strict=True))
+        items = [(rows[queries:], own[queries:]) for rows, own in levels]
         if self.settings.shared:
             levels = [(torch.cat(seen), semantic.T.flatten())]
+            items = [(torch.cat([rows for rows, _ in items]), torch.cat([own for _, own in items]))]
         for number, (rows, own) in enumerate(levels):
             book = self.level(number)
             book.follow(rows, own, decay)
             if revive and self.settings.revive:
-                book.revive(rows, self.settings.revive * len(rows) / len(book.vectors), generator)
+                book.revive(*items[number], self.settings.revive, decay, generator)
 
     def arrays(self) -> list[torch.Tensor]:
         """The vectors of every level, the modality's first; a classifier's level has zeros."""

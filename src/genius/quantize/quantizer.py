@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 
+from genius.encode.runtime import cores
 from genius.errors import InputError
 
 BLOCK = 4096
@@ -74,21 +77,44 @@ class Quantizer:
         given = self._given(modality, len(vectors))
         found = np.empty((len(vectors), len(self.codebooks)), np.uint16)
         scores = np.empty(min(len(vectors), BLOCK) * max(self.sizes), np.float32)
-        for start in range(0, len(vectors), BLOCK):
-            part = slice(start, start + BLOCK)
-            rows = np.ones((len(vectors[part]), self.width + 1), np.float32)
-            rest = rows[:, :-1]
-            rest[:] = vectors[part]
-            if not np.isfinite(rest).all():
-                raise InputError("some vectors are NaN or infinite: encode these items again")
-            for level, book in enumerate(self.codebooks):
-                if level == 0 and given is not None:
-                    codes = given[part]
-                else:
-                    codes = self._levels[level].best(rows, scores)
-                found[part, level] = codes
-                rest -= book[codes]
+        with ThreadPoolExecutor(cores()) as threads:
+            for start in range(0, len(vectors), BLOCK):
+                part = slice(start, start + BLOCK)
+                rows = np.ones((len(vectors[part]), self.width + 1), np.float32)
+                rows[:, :-1] = vectors[part]
+                if not np.isfinite(rows).all():
+                    raise InputError("some vectors are NaN or infinite: encode these items again")
+                first = None if given is None else given[part]
+                self._code_block(rows, first, found[part], scores, threads)
         return found
+
+    def _code_block(
+        self,
+        rows: np.ndarray,
+        given: np.ndarray | None,
+        found: np.ndarray,
+        space: np.ndarray,
+        threads: ThreadPoolExecutor,
+    ) -> None:
+        """Write the codes of rows [n, width + 1] to `found`, and leave in the rows what no code stands for.
+
+        The matrix products take all cores by themselves; what comes after them is shared out.
+        """
+        bounds = np.linspace(0, len(rows), cores() + 1).astype(int)
+        shares = [slice(first, last) for first, last in pairwise(bounds) if first < last]
+        for level, book in enumerate(self.codebooks):
+            if level == 0 and given is not None:
+                found[:, 0] = given
+                rows[:, :-1] -= book[given]
+                continue
+            scores = self._levels[level].scores(rows, space)
+
+            def settle(share: slice, level: int = level, scores: np.ndarray = scores) -> None:
+                codes = self._levels[level].best(rows[share], scores[share])
+                found[share, level] = codes
+                rows[share, :-1] -= self.codebooks[level][codes]
+
+            list(threads.map(settle, shares))
 
     def _given(self, modality: np.ndarray | None, count: int) -> np.ndarray | None:
         if self.first != "given":
@@ -148,10 +174,13 @@ class _Nearest:
         self._longest = float(np.linalg.norm(book.astype(np.float64), axis=1).max())
         self._largest = float(np.abs(offsets).max())
 
-    def best(self, rows: np.ndarray, space: np.ndarray) -> np.ndarray:
-        """Codes [n] of rows [n, width + 1]; `space` is room for all scores."""
+    def scores(self, rows: np.ndarray, space: np.ndarray) -> np.ndarray:
+        """Scores [n, codes] of rows [n, width + 1], up to rounding; `space` is room for them."""
         scores = space[: len(rows) * len(self._book)].reshape(len(rows), len(self._book))
-        np.matmul(rows, self._book.T, out=scores)
+        return np.matmul(rows, self._book.T, out=scores)
+
+    def best(self, rows: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Codes [n] of rows [n, width + 1] by their scores, which are spoiled."""
         numbers = np.arange(len(rows))
         best: np.ndarray = scores.argmax(1)
         highest = scores[numbers, best]

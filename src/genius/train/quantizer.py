@@ -168,6 +168,7 @@ class QuantizerStage:
         self.codebooks.follow(
             torch.cat([distributed.gather(rows.detach()) for rows in (queries, items)]),
             torch.cat([distributed.gather(rows) for rows in codes]),
+            queries=len(batch.rows),
             revive=turn < (1 - self.settings.settle) * turns,
             generator=torch.Generator().manual_seed(int(random.integers(2**62))),
         )
