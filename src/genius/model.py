@@ -38,6 +38,9 @@ Joining = Literal["heads", "score", "tokens"]
 """By trained heads over features of picture, text and instruction; by the sum of a fine-tuned CLIP's
 features; or by a transformer over its tokens."""
 
+Ruler = Literal["joined", "vectors"]
+"""What dense search compares: joined embeddings or fused vectors."""
+
 Rows = tuple[np.ndarray, np.ndarray]
 """Features [n, width], and which of them are there [n]."""
 
@@ -180,6 +183,17 @@ class Model:
         """The first code of `count` queries that want the modality of this number; None if any may come."""
         self._require("quantizer")
         return wanted_codes(self.settings["quantizer"]["modality_of"], want, count)
+
+    @property
+    def fair(self) -> Ruler:
+        """What fair dense search compares: what found more of the validation queries' answers."""
+        return self.settings.get("quantizer", {}).get("fair", "joined")  # type: ignore[no-any-return]
+
+    @property
+    def rerank_weight(self) -> float:
+        """How much joined embeddings count in re-ranking; the rest is the nearness of vector and code."""
+        self._require("quantizer")
+        return float(self.settings["quantizer"].get("rerank", 1.0))
 
     @cached_property
     def _fusion(self) -> Any:

@@ -46,7 +46,8 @@ def examine(
     if queries < 1:
         raise InputError(f"at least one query of each task is needed, not {queries}")
     quantizer = model.quantizer
-    coding = Coding(quantizer.sizes, quantizer.first, tuple(model.settings["quantizer"]["modality_of"]))
+    modality_of = tuple(model.settings["quantizer"]["modality_of"])
+    coding = Coding(quantizer.sizes, quantizer.first, modality_of, model.fair)
     tree.check(split)
     source = corpus_source(model, tree, cache)
     pool = read_pool(tree, source, split)

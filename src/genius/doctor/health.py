@@ -11,6 +11,7 @@ from genius.decode.decoding import Decoder
 from genius.doctor.codes import Buckets, Level, agreement, buckets, confusion, level_use, purity
 from genius.doctor.found import best_ranks, hit_rate, survival
 from genius.errors import InputError
+from genius.model import Ruler
 from genius.quantize.modality import wanted_codes
 from genius.quantize.quantizer import unit_length
 from genius.search.beam import BEAMS
@@ -61,6 +62,8 @@ class Coding:
     sizes: tuple[int, ...]
     first: str
     modality_of: tuple[int, ...]
+    fair: Ruler = "joined"
+    """What fair dense search looks at: joined embeddings or vectors, whichever validation found better."""
 
     @property
     def semantic(self) -> int:
@@ -75,7 +78,7 @@ class TaskHealth:
     task: str
     queries: int
     joined: float
-    """Hit rate @5 by joined embeddings: fair dense search."""
+    """Hit rate @5 by joined embeddings."""
     vectors: float
     """The same by fused vectors z."""
     codes: float
@@ -121,8 +124,13 @@ class Health:
 
     @property
     def joined(self) -> float:
-        """Mean hit rate @5 of fair dense search."""
+        """Mean hit rate @5 by joined embeddings."""
         return self.mean(lambda task: task.joined)
+
+    @property
+    def fair(self) -> float:
+        """Mean hit rate @5 of fair dense search."""
+        return self.vectors if self.coding.fair == "vectors" else self.joined
 
     @property
     def vectors(self) -> float:
@@ -136,13 +144,13 @@ class Health:
 
     @property
     def ceiling(self) -> float:
-        """Mean hit rate @50 of fair dense search."""
+        """Mean hit rate @50 by joined embeddings."""
         return self.mean(lambda task: task.ceiling)
 
     @property
     def kept(self) -> float:
         """What codes alone keep of fair dense recall; NaN where there is none to keep."""
-        return self.codes / self.joined if self.joined > 0 else float("nan")
+        return self.codes / self.fair if self.fair > 0 else float("nan")
 
     @property
     def known(self) -> tuple[float, ...]:

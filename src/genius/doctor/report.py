@@ -24,11 +24,13 @@ def tables(health: Health) -> list[Table]:
 
 def _recall(health: Health) -> Table:
     made = Table(
-        ("task", "queries", "dense-fair", "dense-z", "codes", "codes/fair", f"dense-fair@{BEAMS}"),
-        title=f"where recall is lost: hit rate @{RANK} in the wanted modality of the union pool, %",
+        ("task", "queries", "dense", "dense-z", "codes", "codes/fair", f"dense@{BEAMS}"),
+        title=f"where recall is lost: hit rate @{RANK} in the wanted modality of the union pool, % "
+        f"(fair dense: by {health.coding.fair})",
     )
     for task in health.tasks:
-        kept = task.codes / task.joined if task.joined else None
+        fair = task.vectors if health.coding.fair == "vectors" else task.joined
+        kept = task.codes / fair if fair else None
         figures = (task.joined, task.vectors, task.codes)
         made.add(task.task, task.queries, *map(_percent, figures), kept, 100 * task.ceiling)
     means = map(_percent, (health.joined, health.vectors, health.codes))
@@ -99,10 +101,10 @@ def _first_codes(health: Health) -> Table:
 def as_json(health: Health, verdict: Verdict) -> dict[str, Any]:
     """All figures as shares between 0 and 1, under the names that evaluations use, and the verdict."""
     systems: dict[str, Callable[[TaskHealth], float]] = {
-        "dense-fair": lambda task: task.joined,
+        "dense": lambda task: task.joined,
         "dense-z": lambda task: task.vectors,
         "codes": lambda task: task.codes,
-        f"dense-fair@{BEAMS}": lambda task: task.ceiling,
+        f"dense@{BEAMS}": lambda task: task.ceiling,
     }
     by_level: dict[str, Callable[[TaskHealth], tuple[float, ...]]] = {
         "known": lambda task: task.known,

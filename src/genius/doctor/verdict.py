@@ -154,7 +154,7 @@ def _advice(health: Health) -> Iterator[Reason]:
 def _kept(health: Health, bar: float) -> str:
     return (
         f"Search by codes alone keeps {_percent(health.kept)} of what fair dense search finds "
-        f"({_percent(health.codes)} instead of {_percent(health.joined)}), below {_percent(bar)}."
+        f"({_percent(health.codes)} instead of {_percent(health.fair)}), below {_percent(bar)}."
     )
 
 

@@ -2,8 +2,9 @@
 
 `dense-z` is exact search by fused vectors; `codes` looks at the quantized vector of every item of the
 wanted modality; `geometry` is the beam search under the trie, scored by distances alone; `geometry+rerank`
-orders all items under its beams by joined embeddings; `cells` takes all items in the cells nearest to the
-query (those of the first semantic level) and orders them likewise, as an inverted file would.
+orders all items under its beams by joined embeddings and codes together (search/blend.py); `cells` takes all
+items in the cells nearest to the query (those of the first semantic level) and orders them likewise, as an
+inverted file would.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from genius.evaluate.per_pool import PerPool
 from genius.evaluate.protocol import DEPTH, Found, Search
 from genius.model import Model
 from genius.search.beam import BEAMS, Beams, beam_search, ranked_items
+from genius.search.blend import blended_items, blended_queries
 from genius.search.rerank import rerank
 from genius.search.trie import Trie
 
@@ -54,9 +56,10 @@ def coded_systems(
 
     `excluding` names for each query the items that are left out of its results.
     """
-    by_vectors, by_codes = Indexes(coded.vectors), Indexes(model.quantizer.units(coded.codes))
-    tries = PerPool(lambda members: Trie.build(coded.codes[members]))
     embedded, levels = coded.embedded, len(model.quantizer.sizes)
+    by_vectors, by_codes = Indexes(coded.vectors), Indexes(model.quantizer.units(coded.codes))
+    blended = blended_items(embedded.items.joined, model.quantizer.reconstruct(coded.codes))
+    tries = PerPool(lambda members: Trie.build(coded.codes[members]))
 
     def wanted(task: Task, members: np.ndarray) -> np.ndarray:
         return np.asarray(members[embedded.pool.modality[members] == embedded.tasks[task].want])
@@ -78,8 +81,8 @@ def coded_systems(
 
     def reranked(task: Task, members: np.ndarray, depth: int) -> Found:
         trie, found = search(task, members, depth)
-        items, queries = embedded.items.joined[members], embedded.queries[task].joined
-        scores, rows = rerank(trie, found, queries, items, DEPTH)
+        queries = blended_queries(embedded.queries[task].joined, coded.queries[task], model.rerank_weight)
+        scores, rows = rerank(trie, found, queries, blended[members], DEPTH)
         return scores, np.where(rows >= 0, members[rows], -1)
 
     systems: dict[str, Search] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,23 +17,38 @@ from genius.search.dense import DenseIndex
 
 
 def dense_systems(
-    embedded: Embedded, *, excluding: Mapping[Task, list[np.ndarray]] | None = None
+    embedded: Embedded,
+    *,
+    fair: Compared | None = None,
+    excluding: Mapping[Task, list[np.ndarray]] | None = None,
 ) -> dict[str, Search]:
-    """`dense`: the whole pool; `dense-fair`: its items of the wanted modality.
+    """`dense`: the whole pool by joined embeddings; `dense-fair`: its items of the wanted modality, by joined
+    embeddings or by what validation found better.
 
     `excluding` names for each query the items that are left out of its results.
     """
-    index = Indexes(embedded.items.joined)
+    joined = Compared(
+        Indexes(embedded.items.joined), {task: parts.joined for task, parts in embedded.queries.items()}
+    )
+    fair = fair or joined
 
-    def dense(task: Task, members: np.ndarray) -> Found:
+    def search(compared: Compared, task: Task, members: np.ndarray) -> Found:
         left_out = excluding[task] if excluding else None
-        return index.search(embedded.queries[task].joined, members, left_out)
+        return compared.index.search(compared.queries[task], members, left_out)
 
-    def fair(task: Task, members: np.ndarray) -> Found:
+    def in_wanted(task: Task, members: np.ndarray) -> Found:
         wanted = embedded.pool.modality[members] == embedded.tasks[task].want
-        return dense(task, members[wanted])
+        return search(fair, task, members[wanted])
 
-    return {"dense": dense, "dense-fair": fair}
+    return {"dense": lambda task, members: search(joined, task, members), "dense-fair": in_wanted}
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Items and queries that are compared by inner product."""
+
+    index: Indexes
+    queries: Mapping[Task, np.ndarray]
 
 
 class Indexes:

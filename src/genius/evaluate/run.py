@@ -15,7 +15,7 @@ from genius.encode.features import Features
 from genius.encode.pipeline import tree_features
 from genius.errors import InputError
 from genius.evaluate.coded import code, coded_systems
-from genius.evaluate.dense import dense_systems, own_items
+from genius.evaluate.dense import Compared, Indexes, dense_systems, own_items
 from genius.evaluate.embedded import embed
 from genius.evaluate.protocol import Benchmark, Evaluation, PoolName, run_protocol
 from genius.model import Model
@@ -57,9 +57,13 @@ def evaluate_model(
     queries = [task for task in queries if not tasks or str(task.task) in tasks]
     excluding = own_items(source, pool, queries) if exclude else None
     embedded = embed(model, source, pool, queries)
-    systems = dense_systems(embedded, excluding=excluding)
     if "quantizer" in model.stages:
-        systems |= coded_systems(model, code(model, embedded), want=want, excluding=excluding)
+        coded = code(model, embedded)
+        fair = Compared(Indexes(coded.vectors), coded.queries) if model.fair == "vectors" else None
+        systems = dense_systems(embedded, fair=fair, excluding=excluding)
+        systems |= coded_systems(model, coded, want=want, excluding=excluding)
+    else:
+        systems = dense_systems(embedded, excluding=excluding)
     benchmark = Benchmark(tree, split, pool.numbers, {task.task: task.ids for task in queries})
     settings = {
         "split": split,

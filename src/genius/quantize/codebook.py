@@ -41,9 +41,9 @@ class Codebook(nn.Module):
     ) -> int:
         """Start codes that items use less than a share of an even use anew, from items; returns how many.
 
-        Only items count: a code that only queries fall upon leads to nothing. Each takes a row of its own (two
-        equal codes would never part), so at most as many as there are rows, and counts as evenly used at
-        first, so that it has some steps to find what it stands for.
+        Only items count: a code that only queries fall upon leads to nothing. Each takes a row of its own
+        (two equal codes would never part), so at most as many as there are rows, and counts as evenly used
+        at first, so that it has some steps to find what it stands for.
         """
         counts, carried = self.get_buffer("counts"), self.get_buffer("carried")
         even = len(items) / len(counts)

@@ -58,7 +58,7 @@ def write_quantizer(
     model: Model, recipe: dict[str, Any], stage: QuantizerStage, scores: dict[str, float]
 ) -> None:
     """Add the second stage to a model: its fusion as a graph, its codebooks, and what searching must know."""
-    checked, quantizer = stage.check(), stage.quantizer()
+    checked, quantizer, weighed = stage.check(), stage.quantizer(), stage.weigh()
     settings = {
         **model.settings,
         "stages": ["encoder", "quantizer"],
@@ -67,6 +67,8 @@ def write_quantizer(
             "first": quantizer.first,
             "temperature": checked.temperature,
             "modality_of": checked.modality_of,
+            "fair": weighed.fair,
+            "rerank": weighed.rerank if stage.settings.blend else 1.0,
         },
         "recipe": recipe,
         "validation": {**model.settings["validation"], "quantizer": scores},

@@ -24,8 +24,10 @@ from genius.quantize.parts import Parts, concatenate
 from genius.quantize.quantizer import Quantizer
 from genius.train import distributed
 from genius.train.code_check import Checked, check_codes
+from genius.train.contrast import Batch, contrastive
 from genius.train.loop import LoopSettings
 from genius.train.pairs import one_positive_each, other_positives
+from genius.train.weighing import Sides, Weighed, weigh
 
 BLOCK = 4096
 
@@ -58,6 +60,9 @@ class QuantizerSettings:
     """Share of the steps, the last ones, in which unused codes are left alone."""
     validated: int = 300
     """Queries of each task that a validation looks at, at most; the beam looks at a third of them."""
+    blend: bool = True
+    """Whether candidates are re-ranked by joined embeddings and codes together, weighed by validation; the
+    paper re-ranks by joined embeddings alone."""
     fusion: FusionSettings = field(default_factory=FusionSettings)
     codebooks: CodebookSettings = field(default_factory=CodebookSettings)
     loop: LoopSettings = field(
@@ -102,32 +107,6 @@ class TrainingQueries:
     def positives(self, query: int) -> np.ndarray:
         """The numbers of the items that answer a query."""
         return self.items[self.starts[query] : self.starts[query + 1]]
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Queries, the items that they ask for, and this process's share of both."""
-
-    rows: np.ndarray
-    candidates: np.ndarray
-    wanted: torch.Tensor
-    """For each query the place of its item among the candidates."""
-    masked: torch.Tensor
-    """[queries, candidates]: pairs that are neither asked for nor wrong."""
-    first: torch.Tensor
-    """The modality that this process's queries want, then the one that its items have."""
-    mine: slice
-    my_items: slice
-
-    @property
-    def my_rows(self) -> np.ndarray:
-        """This process's queries."""
-        return self.rows[self.mine]
-
-    @property
-    def my_candidates(self) -> np.ndarray:
-        """This process's items."""
-        return self.candidates[self.my_items]
 
 
 class QuantizerStage:
@@ -266,21 +245,24 @@ class QuantizerStage:
             count=self.settings.validated,
         )
 
+    def weigh(self) -> Weighed:
+        """What validation says about dense search and re-ranking."""
+        items, quantizer = self.validation.items, self.quantizer()
+        modality, vectors = self.validation.pool.modality, self.all_vectors(items)
+        quantized = quantizer.reconstruct(quantizer.codes(vectors, modality))
+        queries = self.validation.queries
+        return weigh(
+            Sides(items.joined, vectors, quantized),
+            modality,
+            list(self.validation.tasks.values()),
+            lambda task, rows: queries[task].joined[rows],
+            lambda task, rows: self.all_vectors(queries[task], rows),
+            count=self.settings.validated,
+        )
+
     def validate(self) -> dict[str, float]:
         """Hit rate @5 by codes alone and by the geometry's beam, and what of the positives survives it."""
         checked = self.check()
         scores = {"codes": checked.codes, "geometry": checked.geometry}
         scores |= {"first": checked.survival[0], "survival": checked.survival[-1]}
         return {"score": (checked.codes + checked.survival[-1]) / 2, **scores}
-
-
-def contrastive(queries: torch.Tensor, items: torch.Tensor, batch: Batch, temperature: float) -> torch.Tensor:
-    """The symmetric contrast (Eq. 3, both ways): this process's share of it; the shares add up."""
-    all_queries, all_items = distributed.gather(queries), distributed.gather(items)
-    wanted, first, last = batch.wanted, batch.my_items.start, batch.my_items.stop
-    forth = (queries @ all_items.T / temperature).masked_fill(batch.masked[batch.mine], -torch.inf)
-    there = functional.cross_entropy(forth, wanted[batch.mine], reduction="sum")
-    back = (items @ all_queries.T / temperature).masked_fill(batch.masked[:, first:last].T, -torch.inf)
-    ours = ((wanted >= first) & (wanted < last)).nonzero().flatten()
-    again = -back.log_softmax(1)[wanted[ours] - first, ours].sum()
-    return (there + again) / (2 * len(wanted))
