@@ -67,6 +67,8 @@ def main() -> int:
     evaluation = evaluate_model(options.tree, model, split=split, cache=default_cache()).evaluation
     for one in evaluation.measurements:
         print(json.dumps(dataclasses.asdict(one)))
+    if recipe.quantizer is not None:
+        show_inferred(options.tree, model, split)
     wrong = wrong_modality(evaluation, options.tree)
     show("dense", wrong_modality=wrong)
     health = examined(options.tree, model, split) if recipe.quantizer is not None else None
@@ -99,12 +101,22 @@ def examined(tree: Path, model: Path, split: Split) -> Health:
     return examine(Tree(tree), Model.open(model), cache=default_cache(), split=split, queries=ALL).health
 
 
+def show_inferred(tree: Path, model: Path, split: Split) -> None:
+    """Print what is found in the union pool when beams are not told the wanted modality."""
+    found = evaluate_model(
+        tree, model, split=split, cache=default_cache(), pools=["union"], want=False
+    ).evaluation
+    for one in found.measurements:
+        if one.system.startswith(("geometry", "cells")):
+            print(json.dumps({**dataclasses.asdict(one), "system": f"{one.system}, wanted inferred"}))
+
+
 def show_health(system: str, health: Health) -> None:
     """Print what the doctor measured."""
     show(system, joined=health.joined, vectors=health.vectors, codes=health.codes, purity=health.purity)
     show(system, own_code=health.buckets.own, cosine=health.cosine, ceiling=health.ceiling)
-    known, inferred = health.means(lambda task: task.known), health.means(lambda task: task.inferred)
-    for number, (level, one, other) in enumerate(zip(health.levels, known, inferred, strict=True), start=1):
+    levels = zip(health.levels, health.known, health.inferred, strict=True)
+    for number, (level, one, other) in enumerate(levels, start=1):
         show(system, **{f"used_{number}": level.used, f"survival_{number}": one})
         show(system, **{f"survival_inferred_{number}": other})
 
@@ -147,9 +159,8 @@ def judge_codes(health: Health) -> list[tuple[str, bool]]:
     """The bars of the quantizer."""
     first = health.coding.semantic
     used = min(level.used for level in health.levels[first : first + 4])
-    own, kept = health.buckets.own, health.codes / health.joined
-    known = health.means(lambda task: task.known)
-    survival = known[first], known[first + 1], known[-1]
+    own, kept = health.buckets.own, health.kept
+    survival = health.known[first], health.known[first + 1], health.known[-1]
     verdicts = [
         (f"codes used at the first four semantic levels: {used:.3f} >= {LEAST_USE}", used >= LEAST_USE),
         (f"distinct contents with a code of their own: {own:.4f} >= {LEAST_OWN_CODE}", own >= LEAST_OWN_CODE),

@@ -18,8 +18,8 @@ from safetensors.torch import load_file  # noqa: E402
 
 from genius.errors import InputError  # noqa: E402
 from genius.train import distributed  # noqa: E402
-from genius.train.loop import train  # noqa: E402
 from genius.train.contrast import Batch, contrastive  # noqa: E402
+from genius.train.loop import train  # noqa: E402
 from genius.train.quantizer import QuantizerSettings  # noqa: E402
 from tests.train.small_quantizer import SETTINGS, run, stage  # noqa: E402
 
