@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from genius.decode.decoding import check_queries
 from genius.errors import InputError
 
 FLOATS = 1 << 24
@@ -33,12 +34,13 @@ class Geometry:
         self.sizes = [len(codebook) for codebook in codebooks]
         self._norms = [_norms(codebook) for codebook in self.codebooks]
 
-    def begin(self, vectors: np.ndarray) -> GeometryDecoding:
-        """Start with one row for each query vector [n, width]."""
-        width = self.codebooks[0].shape[1]
-        if vectors.ndim != 2 or vectors.shape[1] != width:
-            raise InputError(f"queries must be vectors of width {width}, not of the shape {vectors.shape}")
-        return GeometryDecoding(self, vectors.astype(np.float32, copy=False))
+    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> GeometryDecoding:
+        """Start with one row for each query vector [n, width], behind its first code if that is given."""
+        check_queries(vectors, first, self.codebooks[0].shape[1], self.sizes[0])
+        decoding = GeometryDecoding(self, vectors.astype(np.float32, copy=False))
+        if first is not None:
+            decoding.advance(np.arange(len(vectors)), first)
+        return decoding
 
     def scores(self, level: int, residuals: np.ndarray) -> np.ndarray:
         """Log-probabilities float32 [n, codes] of a level (the first is 0), given residuals [n, width]."""
