@@ -203,7 +203,7 @@ def test_geometry_finds_the_same_as_scoring_every_item() -> None:
 
 @given(cases(), st.integers(1, 6))
 def test_first_codes_that_are_all_known_are_not_scored(case: Case, beams: int) -> None:
-    """One more query that wants anything, and the first level is searched: the others' results are the same."""
+    """With one more query that wants anything the first level is searched, and the others find the same."""
     trie, first = case.trie, np.arange(case.queries) % case.table.sizes[0]
     known = beam_search(case.table, trie, case.vectors, beams, first=first)
     vectors = np.concatenate([case.vectors, [[99.0]]])

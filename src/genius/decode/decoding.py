@@ -39,7 +39,7 @@ class Decoder(Protocol):
 
 
 def check_queries(vectors: np.ndarray, first: np.ndarray | None, width: int, size: int) -> None:
-    """Refuse queries that a decoder of this width, with so many codes on its first level, can't begin with."""
+    """Refuse queries that a decoder of this width and this number of first codes can't begin with."""
     if vectors.ndim != 2 or vectors.shape[1] != width:
         raise InputError(f"queries must be vectors of width {width}, not of the shape {vectors.shape}")
     if first is None:

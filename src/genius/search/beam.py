@@ -102,19 +102,14 @@ def _search(
 
     Living beams are rows, and what may follow them are candidates, both in the order of their queries.
     """
-    decoding: Decoding | None = None
+    known = first is not None and bool((first >= 0).all())
+    decoding: Decoding | None = None if known else decoder.begin(vectors)
     queries = np.arange(len(vectors))
     ranks = nodes = np.zeros(len(vectors), np.int64)
     totals = np.zeros(len(vectors), np.float32)
-    known = first is not None and bool((first >= 0).all())
-    if not known:
-        decoding = decoder.begin(vectors)
     for level, after in enumerate(alive):
         rows, nodes, codes = trie.children(level, nodes)
-        if decoding is None:
-            gains = np.zeros(len(rows), np.float32)
-        else:
-            gains = decoding.scores()[rows, codes]
+        gains = np.zeros(len(rows), np.float32) if decoding is None else decoding.scores()[rows, codes]
         if level == 0 and first is not None:
             wanted = first[rows]
             gains = np.where(wanted == codes, np.float32(0), np.where(wanted < 0, gains, -np.inf))
