@@ -46,3 +46,11 @@ def check_queries(vectors: np.ndarray, first: np.ndarray | None, width: int, siz
         return
     if first.shape != (len(vectors),) or (len(first) and not 0 <= first.min() <= first.max() < size):
         raise InputError(f"each query needs a first code from 0 to {size - 1}")
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Log-probabilities of logits [rows, codes], in place; the greatest is taken off first so that nothing
+    overflows."""
+    logits -= logits.max(axis=1, keepdims=True)
+    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return logits

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from genius.decode.decoding import check_queries
+from genius.decode.decoding import check_queries, log_softmax
 from genius.errors import InputError
 
 FLOATS = 1 << 24
@@ -47,7 +47,7 @@ class Geometry:
         temperature = np.float32(self.temperature)
         logits = (residuals * (2 / temperature)) @ self.codebooks[level].T
         logits -= self._norms[level] / temperature
-        return _log_softmax(logits)
+        return log_softmax(logits)
 
 
 class GeometryDecoding:
@@ -141,10 +141,3 @@ def _check_codebooks(codebooks: Sequence[np.ndarray]) -> None:
 
 def _norms(codebook: np.ndarray) -> np.ndarray:
     return np.asarray(np.einsum("ij,ij->i", codebook, codebook))
-
-
-def _log_softmax(logits: np.ndarray) -> np.ndarray:
-    """In place, row by row; the greatest is taken off first so that nothing overflows."""
-    logits -= logits.max(axis=1, keepdims=True)
-    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    return logits
