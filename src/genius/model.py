@@ -17,6 +17,7 @@ from genius.data.images import load
 from genius.data.records import MODALITIES, ImageSource, Item, Query
 from genius.data.text import clean, query_text
 from genius.decode.geometry import Geometry
+from genius.decode.runtime import OnnxDecoder, Precision
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
@@ -219,6 +220,17 @@ class Model:
     def geometry(self) -> Geometry:
         """The decoder without a network: codes by their distance from the query's vector."""
         return Geometry(self.quantizer.codebooks, self.settings["quantizer"]["temperature"])
+
+    @cached_property
+    def learned(self) -> OnnxDecoder:
+        """The learned decoder, in single precision."""
+        return self.learned_decoder("fp32")
+
+    def learned_decoder(self, precision: Precision) -> OnnxDecoder:
+        """The learned decoder; in 8 bits it is faster, and its answers depend a little on their company."""
+        self._require("decoder")
+        sizes = self.settings["decoder"]["sizes"]
+        return OnnxDecoder.open(self._artifact.file, sizes, precision=precision, threads=self._threads)
 
     # --- from items and queries
 

@@ -17,7 +17,9 @@ PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 Graphs = Mapping[str, bytes | str]
 """The graphs `prefix` and `step`, or their paths."""
 
-WEIGHTS, TABLE = "decoder.safetensors", "codes.weight"
+DECODER_FILES = "decoder"
+"""How the names of a model's files begin that are its decoder's."""
+WEIGHTS, TABLE = f"{DECODER_FILES}.safetensors", "codes.weight"
 """Where a model keeps the network's weights, and among them the embeddings of codes."""
 
 Cache = dict[str, Any]
@@ -26,7 +28,7 @@ Cache = dict[str, Any]
 
 def graph_file(graph: str, precision: Precision) -> str:
     """The name of a graph's file in a model."""
-    return f"decoder-{graph}{'' if precision == 'fp32' else f'-{precision}'}.onnx"
+    return f"{DECODER_FILES}-{graph}{'' if precision == 'fp32' else f'-{precision}'}.onnx"
 
 
 class OnnxDecoder:

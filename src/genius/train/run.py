@@ -12,17 +12,20 @@ from typing import Any
 
 from genius import storage
 from genius.data.mbeir import Tree
+from genius.doctor.examine import examine
 from genius.encode.corpus import read_pool, read_prompts, read_queries
 from genius.encode.loaders import encoder_loader
 from genius.encode.pipeline import tree_features
 from genius.errors import InputError
-from genius.evaluate.embedded import embed
+from genius.evaluate.coded import Coded, code
+from genius.evaluate.embedded import Embedded, embed
 from genius.evaluate.run import corpus_source
 from genius.model import KIND, Model
 from genius.train import distributed
+from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.encoder import EncoderSettings, EncoderStage
 from genius.train.loop import train
-from genius.train.model_writer import write_dense_model, write_quantizer
+from genius.train.model_writer import write_decoder, write_dense_model, write_quantizer
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from genius.train.recipe import parse, read_toml
 from genius.train.towers import TowerSettings
@@ -33,6 +36,10 @@ log = logging.getLogger(__name__)
 _PACKAGE = Path(__file__).parents[1]
 _SHIPPED = (_PACKAGE / "recipes", _PACKAGE.parents[1] / "recipes")
 """Where recipes are: inside an installed package, or beside the sources."""
+
+
+EXAMINED = 100
+"""Validation queries of each task that the doctor looks at before a decoder is trained."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +54,12 @@ class Recipe:
     """Heads over the towers: trained unless the recipe has [towers] and no [encoder]."""
     quantizer: QuantizerSettings | None = None
     """Fusion and codebooks; without them a model can do dense search only."""
+    decoder: DecoderTraining | None = None
+    """The learned decoder; without it a model searches by geometry."""
 
     def __post_init__(self) -> None:
+        if self.decoder is not None and self.quantizer is None:
+            raise InputError("a decoder learns the codes of a quantizer: add a table [quantizer]")
         if self.towers is None:
             if self.encoder is None:
                 object.__setattr__(self, "encoder", EncoderSettings())
@@ -80,11 +91,14 @@ def read_recipe(path: Path | str) -> Recipe:
     return parse(Recipe, read_toml(file), path=file)
 
 
-def train_model(recipe: Recipe, tree: Tree, out: Path, *, cache: Path, work: Path | None = None) -> Model:
+def train_model(
+    recipe: Recipe, tree: Tree, out: Path, *, cache: Path, work: Path | None = None, force: bool = False
+) -> Model:
     """Train what is missing of the model at `out` and open it.
 
     Beside it, in `work` (by default `out` with `-training` behind its name), is what a stopped run goes on
-    from, and the log of every step.
+    from, and the log of every step. Raises InputError where a decoder would be trained on a quantizer that
+    the doctor calls broken, unless `force` says to do so.
     """
     distributed.start()
     work = work or out.with_name(f"{out.name}-training")
@@ -93,6 +107,10 @@ def train_model(recipe: Recipe, tree: Tree, out: Path, *, cache: Path, work: Pat
         _train_base(recipe, tree, out, _work(work, recipe, _BASE), cache)
     if recipe.quantizer is not None and "quantizer" not in done:
         _train_quantizer(recipe, recipe.quantizer, tree, out, _work(work, recipe, _CODED), cache)
+    if recipe.decoder is not None and "decoder" not in _done(out, recipe):
+        if not force:
+            _refuse_broken(out, tree, cache)
+        _train_decoder(recipe, recipe.decoder, tree, out, _work(work, recipe, _DECODED), cache)
     return Model.open(out)
 
 
@@ -109,19 +127,25 @@ def plan(recipe: Recipe, out: Path) -> list[str]:
             steps.append(_described("encoder", recipe.encoder))
     if recipe.quantizer is not None and "quantizer" not in done:
         steps.append(_described("quantizer", recipe.quantizer))
+    if recipe.decoder is not None and "decoder" not in done:
+        steps.append(_described("decoder", recipe.decoder))
     if not steps:
         return [f"{out} was trained by this recipe already: nothing to do."]
     numbered = [f"  {number}. {step}" for number, step in enumerate(steps, start=1)]
     return [f"Recipe {recipe.name}, seed {recipe.seed}, to {out}:", *numbered]
 
 
-def _described(name: str, settings: TowerSettings | EncoderSettings | QuantizerSettings) -> str:
+StageSettings = TowerSettings | EncoderSettings | QuantizerSettings | DecoderTraining
+
+
+def _described(name: str, settings: StageSettings) -> str:
     steps, every = settings.loop.steps, settings.loop.validate_every
     return f"stage {name}: {steps:,} steps of {settings.batch} queries, validated every {every}"
 
 
 _BASE = ("seed", "towers", "encoder")
 _CODED = (*_BASE, "quantizer")
+_DECODED = (*_CODED, "decoder")
 """What of a recipe decides the outcome of a stage."""
 
 
@@ -139,7 +163,7 @@ def _done(out: Path, recipe: Recipe) -> list[str]:
 
     return [
         stage
-        for stage, keys in (("encoder", _BASE), ("quantizer", _CODED))
+        for stage, keys in (("encoder", _BASE), ("quantizer", _CODED), ("decoder", _DECODED))
         if stage in manifest.settings["stages"] and as_wanted(keys)
     ]
 
@@ -205,18 +229,52 @@ def _train_quantizer(
 ) -> None:
     """Stage 1: embed the tree by the model of stage 0, then train fusion and codebooks over that."""
     model = Model.open(out)
+    training, validation = _embedded(model, tree, cache)
+    stage = QuantizerStage(settings, training, validation, seed=recipe.seed)
+    scores = train(stage, settings.loop, work / "quantizer", seed=recipe.seed)
+    _report("quantizer", scores)
+    if distributed.rank() == 0:
+        write_quantizer(model, description(recipe), stage, scores)
+    distributed.wait()
+
+
+def _embedded(model: Model, tree: Tree, cache: Path) -> tuple[Embedded, Embedded]:
+    """All items of a tree by a model, with the queries to learn from, and with those that validate."""
     source = corpus_source(model, tree, cache)
     pool = read_pool(tree, source)
     asked, judged = (
         read_queries(tree, source, pool, split, apart=model.instruction_apart) for split in ("train", "val")
     )
     training = embed(model, source, pool, asked)
-    validation = embed(model, source, pool, judged, items=training.items)
-    stage = QuantizerStage(settings, training, validation, seed=recipe.seed)
-    scores = train(stage, settings.loop, work / "quantizer", seed=recipe.seed)
-    _report("quantizer", scores)
+    return training, embed(model, source, pool, judged, items=training.items)
+
+
+def _refuse_broken(out: Path, tree: Tree, cache: Path) -> None:
+    """A decoder can't mend codes that lost what they stand for, and it takes long to train: look first."""
+    verdict = examine(tree, Model.open(out), cache=cache, queries=EXAMINED).verdict
+    if verdict.state == "broken":
+        reasons = " ".join(reason.finding for reason in verdict.reasons)
+        raise InputError(
+            f"the quantizer is broken, so no decoder is trained on it: {reasons} Mend it as `genius doctor "
+            f"{out} --tree {tree.path}` says, or train all the same with --force"
+        )
+
+
+def _train_decoder(
+    recipe: Recipe, settings: DecoderTraining, tree: Tree, out: Path, work: Path, cache: Path
+) -> None:
+    """Stage 2: code the tree's items by the model of stage 1, then train a decoder to name these codes."""
+    model = Model.open(out)
+    embedded, judged = _embedded(model, tree, cache)
+    training = code(model, embedded)
+    queries = {task: model.vectors(parts) for task, parts in judged.queries.items()}
+    validation = Coded(judged, training.vectors, training.codes, queries)
+    modality_of = model.settings["quantizer"]["modality_of"]
+    stage = DecoderStage(settings, model.quantizer, modality_of, training, validation, seed=recipe.seed)
+    scores = train(stage, settings.loop, work / "decoder", seed=recipe.seed)
+    _report("decoder", scores)
     if distributed.rank() == 0:
-        write_quantizer(model, description(recipe), stage, scores)
+        write_decoder(model, description(recipe), stage, scores)
     distributed.wait()
 
 
