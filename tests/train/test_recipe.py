@@ -69,6 +69,9 @@ BAD = {
     'name = "x"\n[towers]\nsource = "a/b"\n[towers.fusion]\nheads = 2': 'is what joining = "tokens" trains',
     'name = "x"\n[towers]\nsource = "a/b"\n[encoder]\nbatch = 8': "heads stand on the fine-tuned towers",
     'name = "x"\n[towers]\nsource = "a/b"\njoining = "tokens"\n[encoder]': "there are no features for heads",
+    'name = "x"\n[decoder]\nbatch = 8': "a decoder learns the codes of a quantizer: add a table [quantizer]",
+    'name = "x"\n[quantizer]\n[decoder]\nmix = "cubic"': "decoder.mix should be one of linear, sqrt, off",
+    'name = "x"\n[quantizer]\n[decoder.network]\nlayers = 0': "in [decoder.network]: layers, width, heads",
 }
 
 

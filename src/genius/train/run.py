@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 import logging
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from genius import storage
 from genius.data.mbeir import Tree
 from genius.doctor.examine import examine
 from genius.encode.corpus import read_pool, read_prompts, read_queries
@@ -20,75 +14,33 @@ from genius.errors import InputError
 from genius.evaluate.coded import Coded, code
 from genius.evaluate.embedded import Embedded, embed
 from genius.evaluate.run import corpus_source
-from genius.model import KIND, Model
+from genius.model import Model
 from genius.train import distributed
 from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.encoder import EncoderSettings, EncoderStage
 from genius.train.loop import train
 from genius.train.model_writer import write_decoder, write_dense_model, write_quantizer
+from genius.train.plan import (
+    BASE,
+    CODED,
+    DECODED,
+    Recipe,
+    description,
+    done_stages,
+    duration,
+    plan,
+    read_recipe,
+    work_folder,
+)
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
-from genius.train.recipe import parse, read_toml
-from genius.train.towers import TowerSettings
 from genius.train.tuning import tune_towers
+
+__all__ = ["Recipe", "description", "duration", "plan", "read_recipe", "train_model"]
 
 log = logging.getLogger(__name__)
 
-_PACKAGE = Path(__file__).parents[1]
-_SHIPPED = (_PACKAGE / "recipes", _PACKAGE.parents[1] / "recipes")
-"""Where recipes are: inside an installed package, or beside the sources."""
-
-
 EXAMINED = 100
 """Validation queries of each task that the doctor looks at before a decoder is trained."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a model is trained: a name, a seed, and the settings of each stage."""
-
-    name: str
-    seed: int = 0
-    towers: TowerSettings | None = None
-    """Fine-tuning of a CLIP before all else; by default its towers stay as they are."""
-    encoder: EncoderSettings | None = None
-    """Heads over the towers: trained unless the recipe has [towers] and no [encoder]."""
-    quantizer: QuantizerSettings | None = None
-    """Fusion and codebooks; without them a model can do dense search only."""
-    decoder: DecoderTraining | None = None
-    """The learned decoder; without it a model searches by geometry."""
-
-    def __post_init__(self) -> None:
-        if self.decoder is not None and self.quantizer is None:
-            raise InputError("a decoder learns the codes of a quantizer: add a table [quantizer]")
-        if self.towers is None:
-            if self.encoder is None:
-                object.__setattr__(self, "encoder", EncoderSettings())
-        elif self.encoder is not None:
-            _check_both(self.towers, self.encoder)
-
-
-def _check_both(towers: TowerSettings, encoder: EncoderSettings) -> None:
-    if towers.joining == "tokens":
-        raise InputError(
-            'with towers.joining = "tokens" there are no features for heads: leave [encoder] out, '
-            'or join by "score"'
-        )
-    if encoder.towers != "clip" or encoder.source:
-        raise InputError(
-            'heads stand on the fine-tuned towers: say towers = "clip" in [encoder], and no source'
-        )
-
-
-def read_recipe(path: Path | str) -> Recipe:
-    """The recipe in a TOML file, or one that ships with genius by its name (`demo`).
-
-    Raises InputError for what is no recipe, naming the key.
-    """
-    file = Path(path)
-    if not file.exists() and file.suffix == "" and file.name == str(path):
-        found = [folder / f"{path}.toml" for folder in _SHIPPED if (folder / f"{path}.toml").is_file()]
-        file = found[0] if found else file
-    return parse(Recipe, read_toml(file), path=file)
 
 
 def train_model(
@@ -102,88 +54,16 @@ def train_model(
     """
     distributed.start()
     work = work or out.with_name(f"{out.name}-training")
-    done = _done(out, recipe)
+    done = done_stages(out, recipe)
     if "encoder" not in done:
-        _train_base(recipe, tree, out, _work(work, recipe, _BASE), cache)
+        _train_base(recipe, tree, out, work_folder(work, recipe, BASE), cache)
     if recipe.quantizer is not None and "quantizer" not in done:
-        _train_quantizer(recipe, recipe.quantizer, tree, out, _work(work, recipe, _CODED), cache)
-    if recipe.decoder is not None and "decoder" not in _done(out, recipe):
+        _train_quantizer(recipe, recipe.quantizer, tree, out, work_folder(work, recipe, CODED), cache)
+    if recipe.decoder is not None and "decoder" not in done_stages(out, recipe):
         if not force:
             _refuse_broken(out, tree, cache)
-        _train_decoder(recipe, recipe.decoder, tree, out, _work(work, recipe, _DECODED), cache)
+        _train_decoder(recipe, recipe.decoder, tree, out, work_folder(work, recipe, DECODED), cache)
     return Model.open(out)
-
-
-def plan(recipe: Recipe, out: Path) -> list[str]:
-    """What training will do, in sentences."""
-    done = _done(out, recipe)
-    steps = []
-    if "encoder" not in done:
-        if recipe.towers is not None:
-            steps.append(_described("towers", recipe.towers))
-        if recipe.encoder is not None:
-            speed = "about 70 pictures and 600 texts a second on two cores"
-            steps.append(f"encode what is not in the cache yet ({speed})")
-            steps.append(_described("encoder", recipe.encoder))
-    if recipe.quantizer is not None and "quantizer" not in done:
-        steps.append(_described("quantizer", recipe.quantizer))
-    if recipe.decoder is not None and "decoder" not in done:
-        steps.append(_described("decoder", recipe.decoder))
-    if not steps:
-        return [f"{out} was trained by this recipe already: nothing to do."]
-    numbered = [f"  {number}. {step}" for number, step in enumerate(steps, start=1)]
-    return [f"Recipe {recipe.name}, seed {recipe.seed}, to {out}:", *numbered]
-
-
-StageSettings = TowerSettings | EncoderSettings | QuantizerSettings | DecoderTraining
-
-
-def _described(name: str, settings: StageSettings) -> str:
-    steps, every = settings.loop.steps, settings.loop.validate_every
-    return f"stage {name}: {steps:,} steps of {settings.batch} queries, validated every {every}"
-
-
-_BASE = ("seed", "towers", "encoder")
-_CODED = (*_BASE, "quantizer")
-_DECODED = (*_CODED, "decoder")
-"""What of a recipe decides the outcome of a stage."""
-
-
-def _done(out: Path, recipe: Recipe) -> list[str]:
-    """The stages of the model at `out` that were made as this recipe would make them."""
-    if not storage.is_artifact(out):
-        return []
-    manifest = storage.read_manifest(out)
-    if manifest.kind != KIND:
-        return []
-    made, wanted = manifest.settings["recipe"], description(recipe)
-
-    def as_wanted(keys: tuple[str, ...]) -> bool:
-        return all(made.get(key) == wanted[key] for key in keys)
-
-    return [
-        stage
-        for stage, keys in (("encoder", _BASE), ("quantizer", _CODED), ("decoder", _DECODED))
-        if stage in manifest.settings["stages"] and as_wanted(keys)
-    ]
-
-
-def _work(work: Path, recipe: Recipe, keys: tuple[str, ...]) -> Path:
-    """Where a stage keeps its state: a folder for each recipe, so that a changed one starts anew."""
-    described = description(recipe)
-    text = json.dumps({key: described[key] for key in keys}, sort_keys=True)
-    return work / hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def description(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as JSON keeps it: lists, no tuples."""
-    return _plain(dataclasses.asdict(recipe))  # type: ignore[no-any-return]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _train_base(recipe: Recipe, tree: Tree, out: Path, work: Path, cache: Path) -> None:
