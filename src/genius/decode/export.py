@@ -105,15 +105,20 @@ def prefix_graph(network: CodeNetwork) -> bytes:
 
 
 def step_graph(network: CodeNetwork) -> bytes:
-    """From new rows to their hidden rows and to the grown cache, as `CodeNetwork.step` has it."""
+    """From new rows to their hidden rows and to the grown cache.
+
+    Of all rows so far a row sees a few: those of its path. `paths` [queries, heads, rows, depth] are their
+    numbers, and `distances` [queries, rows, depth] how far above it they are, as in `CodeNetwork.step`.
+    """
     settings, graph = network.settings, _Graph("step")
     value = graph.input("embedded", np.float32, ("queries", "rows", settings.width))
-    distances = graph.input("distances", np.int64, ("queries", "rows", "all"))
+    distances = graph.input("distances", np.int64, ("queries", "rows", "depth"))
     heads, head_width = settings.heads, settings.head_width
+    paths = graph.input("paths", np.int64, ("queries", heads, "rows", "depth"))
     bias = graph.node("Gather", _array(network.bias()), distances)
     bias = graph.node("Transpose", bias, perm=[0, 3, 1, 2])
     for number, layer in enumerate(_layers(network)):
-        read, seen = (
+        memory, past = (
             [
                 graph.input(f"{kind}_{part}_{number}", np.float32, ("queries", heads, count, head_width))
                 for part in ("key", "value")
@@ -121,16 +126,16 @@ def step_graph(network: CodeNetwork) -> bytes:
             for kind, count in (("memory", settings.prefix), ("past", "past"))
         )
         normed = graph.normed(value, layer.look_norm)
-        new = (
-            graph.heads(normed, layer.look.key, layer.look),
-            graph.heads(normed, layer.look.value, layer.look),
-        )
-        keys, values = (graph.node("Concat", old, one, axis=2) for old, one in zip(seen, new, strict=True))
-        for part, kept in (("key", keys), ("value", values)):
-            graph.output(f"{part}_{number}", kept, ("queries", heads, "all", head_width))
-        value = graph.node("Add", value, graph.attention(normed, layer.look, keys, values, bias))
+        new = [graph.heads(normed, one, layer.look) for one in (layer.look.key, layer.look.value)]
+        shape = "queries", heads, "all", head_width
+        graph.node("Concat", past[0], new[0], axis=2)
+        keys = graph.rename(f"key_{number}", shape)
+        graph.node("Concat", past[1], new[1], axis=2)
+        values = graph.rename(f"value_{number}", shape)
+        looked = graph.attention(normed, layer.look, keys, values, (paths, bias))
+        value = graph.node("Add", value, looked)
         normed = graph.normed(value, layer.read_norm)
-        value = graph.node("Add", value, graph.attention(normed, layer.read, read[0], read[1], None))
+        value = graph.node("Add", value, graph.attention(normed, layer.read, memory[0], memory[1], None))
         normed = graph.normed(value, layer.think_norm)
         wide = graph.node("Relu", graph.node("MatMul", normed, _array(layer.widen.weight).T))
         value = graph.node("Add", value, graph.node("MatMul", wide, _array(layer.narrow.weight).T))
@@ -153,13 +158,31 @@ class _Graph(Graph):
         split = self.node("Reshape", mapped, np.array([0, 0, attention.heads, -1]))
         return self.node("Transpose", split, perm=[0, 2, 1, 3])
 
-    def attention(self, rows: str, attention: Attention, keys: str, values: str, bias: str | None) -> str:
-        """What rows take from keys and values."""
+    def attention(
+        self, rows: str, attention: Attention, keys: str, values: str, seen: tuple[str, str] | None
+    ) -> str:
+        """What rows take from keys and values: from all, or from those that are seen (paths and bias).
+
+        Products with all keys are one matrix product for a query, and so are those with all values; what
+        a row does not see is left out of the softmax between them, which would take longer than both.
+        """
         across = self.node("Transpose", keys, perm=[0, 1, 3, 2])
-        weights = self.node("MatMul", self.heads(rows, attention.query, attention), across)
-        weights = weights if bias is None else self.node("Add", weights, bias)
-        found = self.node("MatMul", self.node("Softmax", weights, axis=-1), values)
-        found = self.node("Transpose", found, perm=[0, 2, 1, 3])
+        products = self.node("MatMul", self.heads(rows, attention.query, attention), across)
+        if seen is None:
+            weights = self.node("Softmax", products, axis=-1)
+        else:
+            paths, bias = seen
+            taken = self.node("Add", self.node("GatherElements", products, paths, axis=3), bias)
+            nothing = self.node("ConstantOfShape", self.node("Shape", products))
+            weights = self.node(
+                "ScatterElements",
+                nothing,
+                paths,
+                self.node("Softmax", taken, axis=-1),
+                axis=3,
+                reduction="add",
+            )
+        found = self.node("Transpose", self.node("MatMul", weights, values), perm=[0, 2, 1, 3])
         found = self.node("Reshape", found, np.array([0, 0, -1]))
         return self.node("MatMul", found, _array(attention.out.weight).T)
 

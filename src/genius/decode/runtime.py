@@ -85,15 +85,18 @@ class OnnxDecoder:
         return {f"memory_{name}": one for name, one in zip(self._kept, found, strict=True)}
 
     def step(
-        self, tokens: np.ndarray, distances: np.ndarray, memory: Cache, cache: Cache | None
+        self, tokens: np.ndarray, paths: np.ndarray, memory: Cache, cache: Cache | None
     ) -> tuple[np.ndarray, Cache]:
         """The hidden rows of new tokens, and the cache that has them."""
+        heads, head_width = self._heads_shape
         if cache is None:
-            heads, head_width = self._heads_shape
             nothing = _value(np.zeros((len(tokens), heads, 0, head_width), np.float32))
             cache = {f"past_{name}": nothing for name in self._kept}
-        inputs = {"embedded": _value(self._table[tokens]), "distances": _value(distances), **memory, **cache}
-        hidden, *kept = self._step.run_with_ort_values(["hidden", *self._kept], inputs)
+        distances = np.where(paths < 0, len(self.sizes), np.arange(paths.shape[2])[::-1])
+        seen = np.repeat(np.maximum(paths, 0)[:, None], heads, axis=1)  # every head sees the same rows
+        inputs = {"embedded": self._table[tokens], "distances": distances, "paths": seen}
+        given = {name: _value(array) for name, array in inputs.items()}
+        hidden, *kept = self._step.run_with_ort_values(["hidden", *self._kept], {**given, **memory, **cache})
         return hidden.numpy(), {f"past_{name}": one for name, one in zip(self._kept, kept, strict=True)}
 
     def scores(self, hidden: np.ndarray, places: np.ndarray, level: int) -> np.ndarray:

@@ -27,11 +27,16 @@ class TorchDecoder:
 
     @torch.inference_mode()
     def step(
-        self, tokens: np.ndarray, distances: np.ndarray, memory: Cache, cache: Cache | None
+        self, tokens: np.ndarray, paths: np.ndarray, memory: Cache, cache: Cache | None
     ) -> tuple[torch.Tensor, Cache]:
         """The hidden rows of new tokens, and the cache that has them."""
+        count, rows, depth = paths.shape
+        seen = rows + (cache[0][0].shape[2] if cache else 0)
+        # One more column takes what is nothing, and is cut off.
+        distances = np.full((count, rows, seen + 1), len(self.sizes))
+        np.put_along_axis(distances, np.where(paths < 0, seen, paths), np.arange(depth)[::-1], axis=2)
         embedded = self.network.codes(self._tensor(tokens))
-        return self.network.step(embedded, self._tensor(distances), memory, cache)
+        return self.network.step(embedded, self._tensor(distances[:, :, :-1]), memory, cache)
 
     @torch.inference_mode()
     def scores(self, hidden: torch.Tensor, places: np.ndarray, level: int) -> np.ndarray:

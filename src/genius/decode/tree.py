@@ -34,10 +34,12 @@ class Engine(Protocol):
     def remember(self, vectors: np.ndarray) -> Any:
         """What cross-attention reads of query vectors [n, width]."""
 
-    def step(self, tokens: np.ndarray, distances: np.ndarray, memory: Any, cache: Any) -> tuple[Any, Any]:
-        """Append rows with these tokens [n, rows]; `distances` [n, rows, all rows] as `CodeNetwork.step`.
+    def step(self, tokens: np.ndarray, paths: np.ndarray, memory: Any, cache: Any) -> tuple[Any, Any]:
+        """Append rows with these tokens [n, rows] to the queries' trees.
 
-        Returns the hidden rows [n, rows, width], and the cache that has them; the first cache is None.
+        `paths` [n, rows, depth] are the numbers of the rows that each sees, from the start down to itself,
+        with -1 before a path that is shorter, and for places that are empty. Returns the hidden rows
+        [n, rows, width], and the cache that has them; the first cache is None.
         """
 
     def scores(self, hidden: Any, places: np.ndarray, level: int) -> np.ndarray:
@@ -57,7 +59,7 @@ class TreeDecoding:
         self._rows = 0  # of each tree, so far
         self._level = 0
         self._owners = np.arange(len(vectors))
-        self._paths = np.zeros((len(vectors), 0), np.int64)  # of each row: itself, and what is above it, last
+        self._paths = np.zeros((len(vectors), 0), np.int64)  # of each row: what is above it, and itself
         self._places = self._owners
         self._ahead = False
 
@@ -88,10 +90,9 @@ class TreeDecoding:
             behind = np.tile(np.arange(1, 1 + size if self._ahead else 1), (self._count, 1))
         tokens = np.concatenate([np.full((self._count, 1), START), behind], axis=1)
         count = tokens.shape[1]
-        distances = np.full((self._count, count, count), len(self._engine.sizes))
-        distances[:, np.arange(count), np.arange(count)] = 0
-        distances[:, 1:, 0] = 1
-        self._run(tokens, distances)
+        paths = np.stack([np.zeros(count, np.int64), np.arange(count)], axis=1)
+        paths[0, 0] = -1  # above the start is nothing
+        self._run(tokens, np.tile(paths[:, 2 - min(count, 2) :], (self._count, 1, 1)))
         self._level = 0 if first is None else 1
         self._paths = np.tile(np.arange(1 + self._level), (self._count, 1))
         self._places = self._owners * count + self._level
@@ -107,13 +108,12 @@ class TreeDecoding:
         self._places = self._owners * width + ranks
         grid = np.full(self._count * width, START)
         grid[self._places] = tokens
-        distances = np.full((self._count * width, self._rows + width), len(self._engine.sizes))
-        depth = self._paths.shape[1]
-        distances[self._places[:, None], self._paths] = np.arange(depth)[::-1]
-        self._run(grid.reshape(self._count, width), distances.reshape(self._count, width, -1))
+        paths = np.full((self._count * width, self._paths.shape[1]), -1)
+        paths[self._places] = self._paths
+        self._run(grid.reshape(self._count, width), paths.reshape(self._count, width, -1))
 
-    def _run(self, tokens: np.ndarray, distances: np.ndarray) -> None:
-        self._hidden, self._cache = self._engine.step(tokens, distances, self._memory, self._cache)
+    def _run(self, tokens: np.ndarray, paths: np.ndarray) -> None:
+        self._hidden, self._cache = self._engine.step(tokens, paths, self._memory, self._cache)
         self._rows += tokens.shape[1]
 
 
