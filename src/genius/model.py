@@ -209,12 +209,8 @@ class Model:
         arrays = load_file(self._artifact.file("codebooks.safetensors"))
         described = self.settings["quantizer"]
         books = [arrays[f"level_{number}"] for number in range(len(described["sizes"]))]
-        classifier = (
-            (arrays["classifier.weight"], arrays["classifier.bias"])
-            if "classifier.weight" in arrays
-            else None
-        )
-        return Quantizer(books, first=described["first"], classifier=classifier)
+        told = [arrays[name] for name in ("classifier.weight", "classifier.bias") if name in arrays]
+        return Quantizer(books, first=described["first"], classifier=(told[0], told[1]) if told else None)
 
     @cached_property
     def geometry(self) -> Geometry:
@@ -265,15 +261,10 @@ class Model:
 
     @cached_property
     def _fused(self) -> Any:
-        from safetensors.torch import load_file
-
         from genius.encode.joined_clip import JoinedClip
-        from genius.encode.token_fusion import TokenFusionSettings
 
         clip: Any = self.encoder
-        fused: Any = JoinedClip(clip, "tokens", TokenFusionSettings(**self.settings["fusion"]))
-        fused.fusion.load_state_dict(load_file(self._artifact.file("fusion.safetensors")))
-        return fused
+        return JoinedClip.by_tokens(clip, self.settings["fusion"], self._artifact.file("fusion.safetensors"))
 
     def _encode_images(self, sources: Sequence[ImageSource | None]) -> Rows:
         present = np.array([source is not None for source in sources])

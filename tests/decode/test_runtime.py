@@ -160,6 +160,12 @@ def test_a_query_finds_the_same_in_any_company(data: st.DataObject) -> None:
         np.testing.assert_allclose(alone.scores[0], together.scores[query], atol=1e-4)
 
 
+@pytest.mark.parametrize("name", DECODERS)
+def test_no_queries_find_nothing(name: str) -> None:
+    for first in (None, np.zeros(0, np.int64)):
+        assert beam_search(DECODERS[name], TRIE, queries(0), 5, first=first).codes.shape == (0, 5, 4)
+
+
 # --- precision
 
 
