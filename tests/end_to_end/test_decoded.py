@@ -21,6 +21,7 @@ from genius.cli import app
 from genius.data.mbeir import Tree
 from genius.decode.decoder import CodeNetwork, DecoderSettings
 from genius.decode.torch_decoding import TorchDecoder
+from genius.doctor.examine import examine
 from genius.encode import lite, pipeline
 from genius.encode.corpus import read_pool, read_queries
 from genius.errors import InputError, MissingError
@@ -32,6 +33,7 @@ from genius.quantize.codebooks import CodebookSettings
 from genius.search.beam import beam_search, ranked_items
 from genius.search.trie import Trie
 from genius.train.run import Recipe, duration, plan, read_recipe, train_model
+from genius.train.sound import verdict_on
 from tests.encode.small_towers import write_small_towers
 from tests.end_to_end.test_coded import RECIPE as CODED
 
@@ -141,7 +143,7 @@ def test_done_is_done_and_a_changed_quantizer_takes_the_decoder_with_it(
     assert recipe.quantizer is not None and recipe.decoder is not None
     longer = dataclasses.replace(recipe, decoder=dataclasses.replace(recipe.decoder, batch=16))
     assert [line.split(":")[0] for line in plan(longer, home / "copy")[1:]] == ["  1. stage decoder"]
-    assert duration(longer, home / "copy").startswith("About 1 minutes on this machine's processor")
+    assert duration(longer, home / "copy").startswith("About 1 minute on this machine's processor")
     other = dataclasses.replace(recipe.quantizer, gamma=6.0)
     changed = dataclasses.replace(recipe, quantizer=other, decoder=None)
     model = _train(home, miniature, "copy", changed)
@@ -173,9 +175,14 @@ def test_a_broken_quantizer_needs_force(miniature: Path, home: Path) -> None:
     with storage.create(home / "broken", kind="model", format=1, settings=sound.manifest.settings) as draft:
         draft.reuse(sound, *(set(sound.manifest.files) - {"codebooks.safetensors"}))
         save_file(noise, draft.folder / "codebooks.safetensors")
-    with pytest.raises(InputError, match=r"the quantizer is broken.*or train all the same with --force"):
+    with pytest.raises(InputError, match=r"the quantizer is broken.*to train all the same, say --force"):
         _train(home, miniature, "broken", recipe, force=False)
-    assert Model.open(home / "broken").stages == ["encoder", "quantizer"]
+    broken = Model.open(home / "broken")
+    assert broken.stages == ["encoder", "quantizer"]
+    # It is the doctor's own verdict.
+    examined = examine(Tree(miniature), broken, cache=home / "cache").verdict
+    coded = _coded(broken, miniature, home / "cache", "val")
+    assert verdict_on(broken, coded).state == examined.state == "broken"
     loop = dataclasses.replace(recipe.decoder.loop, steps=2, validate_every=2)
     brief = dataclasses.replace(recipe, decoder=dataclasses.replace(recipe.decoder, loop=loop))
     assert _train(home, miniature, "broken", brief, force=True).stages[-1] == "decoder"
@@ -188,7 +195,7 @@ def test_the_command_says_what_it_will_do_and_how_long_that_takes(miniature: Pat
     shown = CliRunner().invoke(app, [*arguments, "--force"], catch_exceptions=False)
     assert shown.exit_code == 0
     assert "4. stage decoder: 2 steps of 32 queries, validated every 40" in shown.stdout
-    assert "About 1 minutes on this machine's processor" in shown.stdout
+    assert "About 1 minute on this machine's processor" in shown.stdout
     assert "a model with the stages encoder, quantizer, decoder" in shown.stdout
 
 

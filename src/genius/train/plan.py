@@ -111,7 +111,7 @@ def duration(recipe: Recipe, out: Path) -> str:
     minutes = max(1, round(seconds(products, pace()) / 60))
     more = "tuning of towers, encoding and validation" if recipe.towers else "encoding and validation"
     return (
-        f"About {minutes:,} minutes on this machine's processor, by the sizes in the recipe and a timed "
+        f"About {minutes:,} {'minute' if minutes == 1 else 'minutes'} on this machine's processor, by the sizes in the recipe and a timed "
         f"matrix product; {more} not counted."
     )
 

@@ -6,11 +6,9 @@ import logging
 from pathlib import Path
 
 from genius.data.mbeir import Tree
-from genius.doctor.examine import examine
 from genius.encode.corpus import read_pool, read_prompts, read_queries
 from genius.encode.loaders import encoder_loader
 from genius.encode.pipeline import tree_features
-from genius.errors import InputError
 from genius.evaluate.coded import Coded, code
 from genius.evaluate.embedded import Embedded, embed
 from genius.evaluate.run import corpus_source
@@ -33,14 +31,12 @@ from genius.train.plan import (
     work_folder,
 )
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
+from genius.train.sound import refuse_broken
 from genius.train.tuning import tune_towers
 
 __all__ = ["Recipe", "description", "duration", "plan", "read_recipe", "train_model"]
 
 log = logging.getLogger(__name__)
-
-EXAMINED = 100
-"""Validation queries of each task that the doctor looks at before a decoder is trained."""
 
 
 def train_model(
@@ -60,9 +56,9 @@ def train_model(
     if recipe.quantizer is not None and "quantizer" not in done:
         _train_quantizer(recipe, recipe.quantizer, tree, out, work_folder(work, recipe, CODED), cache)
     if recipe.decoder is not None and "decoder" not in done_stages(out, recipe):
-        if not force:
-            _refuse_broken(out, tree, cache)
-        _train_decoder(recipe, recipe.decoder, tree, out, work_folder(work, recipe, DECODED), cache)
+        _train_decoder(
+            recipe, recipe.decoder, tree, out, work_folder(work, recipe, DECODED), cache, force=force
+        )
     return Model.open(out)
 
 
@@ -129,19 +125,15 @@ def _embedded(model: Model, tree: Tree, cache: Path) -> tuple[Embedded, Embedded
     return training, embed(model, source, pool, judged, items=training.items)
 
 
-def _refuse_broken(out: Path, tree: Tree, cache: Path) -> None:
-    """A decoder can't mend codes that lost what they stand for, and it takes long to train: look first."""
-    verdict = examine(tree, Model.open(out), cache=cache, queries=EXAMINED).verdict
-    if verdict.state == "broken":
-        reasons = " ".join(reason.finding for reason in verdict.reasons)
-        raise InputError(
-            f"the quantizer is broken, so no decoder is trained on it: {reasons} Mend it as `genius doctor "
-            f"{out} --tree {tree.path}` says, or train all the same with --force"
-        )
-
-
 def _train_decoder(
-    recipe: Recipe, settings: DecoderTraining, tree: Tree, out: Path, work: Path, cache: Path
+    recipe: Recipe,
+    settings: DecoderTraining,
+    tree: Tree,
+    out: Path,
+    work: Path,
+    cache: Path,
+    *,
+    force: bool,
 ) -> None:
     """Stage 2: code the tree's items by the model of stage 1, then train a decoder to name these codes."""
     model = Model.open(out)
@@ -149,6 +141,8 @@ def _train_decoder(
     training = code(model, embedded)
     queries = {task: model.vectors(parts) for task, parts in judged.queries.items()}
     validation = Coded(judged, training.vectors, training.codes, queries)
+    if not force:
+        refuse_broken(model, validation)
     modality_of = model.settings["quantizer"]["modality_of"]
     stage = DecoderStage(settings, model.quantizer, modality_of, training, validation, seed=recipe.seed)
     scores = train(stage, settings.loop, work / "decoder", seed=recipe.seed)
