@@ -194,7 +194,7 @@ def test_the_command_says_what_it_will_do_and_how_long_that_takes(miniature: Pat
     arguments = ["train", str(home / "short.toml"), "--tree", str(miniature), "-o", str(home / "short")]
     shown = CliRunner().invoke(app, [*arguments, "--force"], catch_exceptions=False)
     assert shown.exit_code == 0
-    assert "4. stage decoder: 2 steps of 32 queries, validated every 40" in shown.stdout
+    assert "4. stage decoder: 2 steps of 32 rows, validated every 40" in shown.stdout
     assert "About 1 minute on this machine's processor" in shown.stdout
     assert "a model with the stages encoder, quantizer, decoder" in shown.stdout
 

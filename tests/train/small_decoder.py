@@ -12,8 +12,8 @@ from genius.decode.decoder import DecoderSettings
 from genius.evaluate.coded import Coded
 from genius.quantize.quantizer import Quantizer
 from genius.train import distributed
-from genius.train.decoder import DecoderStage, DecoderTraining
-from genius.train.loop import LoopSettings, train
+from genius.train.decoder import DecoderLoopSettings, DecoderStage, DecoderTraining
+from genius.train.loop import train
 from tests.train import small_quantizer
 
 SETTINGS = DecoderTraining(
@@ -23,7 +23,7 @@ SETTINGS = DecoderTraining(
     network=DecoderSettings(
         layers=1, width=32, heads=2, head_width=16, feed_forward=64, prefix=4, dropout=0.0
     ),
-    loop=LoopSettings(steps=20, learning_rate=3e-3, warm_up=2, validate_every=10, save_every=4, average=0.0),
+    loop=DecoderLoopSettings(steps=20, learning_rate=3e-3, warm_up=2, validate_every=10, save_every=4),
 )
 
 

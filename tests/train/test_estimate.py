@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 from genius.decode.decoder import CodeNetwork, DecoderSettings  # noqa: E402
 from genius.quantize.codebooks import CodebookSettings  # noqa: E402
 from genius.quantize.fusion import Fusion, FusionSettings  # noqa: E402
-from genius.train.decoder import DecoderTraining  # noqa: E402
+from genius.train.decoder import DecoderLoopSettings, DecoderTraining  # noqa: E402
 from genius.train.encoder import EncoderSettings  # noqa: E402
 from genius.train.estimate import (  # noqa: E402
     decoder_products,
@@ -28,16 +28,16 @@ def matrices(module: torch.nn.Module) -> int:
 def test_a_decoder_takes_the_products_of_its_matrices(hidden: int) -> None:
     """Of a network with one level, one layer and one vector of prefix, every matrix is used once a query."""
     network = DecoderSettings(layers=1, prefix=1, prefix_hidden=hidden, start_from_codebooks=False)
-    settings = DecoderTraining(batch=4, network=network, loop=LoopSettings(steps=5))
+    settings = DecoderTraining(batch=4, network=network, loop=DecoderLoopSettings(steps=5))
     made = CodeNetwork(64, (100,), network)
     looked_up = made.distances.weight.numel() + network.width  # distances, and the start's embedding
     assert decoder_products(settings, 64, (100,)) == 3 * 5 * 4 * (matrices(made) - looked_up)
 
 
 def test_twice_the_steps_take_twice_as_long() -> None:
-    once, twice = (LoopSettings(steps=steps) for steps in (10, 20))
-    heads = [encoder_products(EncoderSettings(loop=loop)) for loop in (once, twice)]
-    decoder = [decoder_products(DecoderTraining(loop=loop), 512, (3, 1024)) for loop in (once, twice)]
+    heads = [encoder_products(EncoderSettings(loop=LoopSettings(steps=steps))) for steps in (10, 20)]
+    loops = [DecoderLoopSettings(steps=steps) for steps in (10, 20)]
+    decoder = [decoder_products(DecoderTraining(loop=loop), 512, (3, 1024)) for loop in loops]
     assert heads[1] == 2 * heads[0] > 0
     assert decoder[1] == 2 * decoder[0] > 0
 

@@ -46,6 +46,15 @@ def test_a_table_is_a_stage(tmp_path: Path) -> None:
     ]
 
 
+def test_a_decoder_has_its_own_defaults(tmp_path: Path) -> None:
+    recipe = read_recipe(write(tmp_path, 'name = "x"\n[quantizer]\n[decoder.loop]\nsteps = 9'))
+    assert recipe.decoder is not None
+    assert (recipe.decoder.loop.steps, recipe.decoder.loop.weight_decay) == (9, 1e-4)
+    assert plan(recipe, tmp_path / "model")[-1].endswith(
+        "stage decoder: 9 steps of 256 rows, validated every 250"
+    )
+
+
 BAD = {
     'nam = "x"': "unknown key nam: did you mean name?",
     'name = "x"\n[encoder]\nbatchsize = 3': "unknown key encoder.batchsize: did you mean batch?",

@@ -34,6 +34,15 @@ from genius.train.sampling import permuted
 
 
 @dataclass(frozen=True)
+class DecoderLoopSettings(LoopSettings):
+    """How the decoder is trained: weight decay and epsilon as in the reference code."""
+
+    weight_decay: float = 1e-4
+    epsilon: float = 1e-6
+    average: float = 0.0
+
+
+@dataclass(frozen=True)
 class DecoderTraining:
     """The recipe of stage 2."""
 
@@ -61,11 +70,7 @@ class DecoderTraining:
     """Of the search that validates."""
     device: Literal["cpu", "cuda"] = "cpu"
     network: DecoderSettings = field(default_factory=DecoderSettings)
-    loop: LoopSettings = field(
-        default_factory=lambda: LoopSettings(
-            learning_rate=1e-3, weight_decay=1e-4, epsilon=1e-6, warm_up=100, average=0.0
-        )
-    )
+    loop: DecoderLoopSettings = field(default_factory=DecoderLoopSettings)
 
     def __post_init__(self) -> None:
         if min(self.batch, self.validated, self.beams) < 1:

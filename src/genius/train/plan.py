@@ -109,10 +109,11 @@ def duration(recipe: Recipe, out: Path) -> str:
     if not products:
         return ""
     minutes = max(1, round(seconds(products, pace()) / 60))
+    long = f"{minutes:,} minute{'' if minutes == 1 else 's'}"
     more = "tuning of towers, encoding and validation" if recipe.towers else "encoding and validation"
     return (
-        f"About {minutes:,} {'minute' if minutes == 1 else 'minutes'} on this machine's processor, by the sizes in the recipe and a timed "
-        f"matrix product; {more} not counted."
+        f"About {long} on this machine's processor, by the sizes in the recipe and a timed matrix product; "
+        f"{more} not counted."
     )
 
 
@@ -121,7 +122,8 @@ StageSettings = TowerSettings | EncoderSettings | QuantizerSettings | DecoderTra
 
 def _described(name: str, settings: StageSettings) -> str:
     steps, every = settings.loop.steps, settings.loop.validate_every
-    return f"stage {name}: {steps:,} steps of {settings.batch} queries, validated every {every}"
+    rows = "rows" if isinstance(settings, DecoderTraining) else "queries"  # some may be items
+    return f"stage {name}: {steps:,} steps of {settings.batch} {rows}, validated every {every}"
 
 
 BASE = ("seed", "towers", "encoder")
