@@ -13,7 +13,6 @@ from genius.decode.tree import TreeDecoding, begin, offsets
 from genius.encode.runtime import session
 
 Precision = Literal["fp32", "int8"]
-PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 Graphs = Mapping[str, bytes | str]
 """The graphs `prefix` and `step`, or their paths."""
 
