@@ -17,6 +17,7 @@ from genius.data.images import load
 from genius.data.records import MODALITIES, ImageSource, Item, Query
 from genius.data.text import clean, query_text
 from genius.decode.geometry import Geometry
+from genius.decode.runtime import OnnxDecoder, Precision
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
@@ -208,17 +209,24 @@ class Model:
         arrays = load_file(self._artifact.file("codebooks.safetensors"))
         described = self.settings["quantizer"]
         books = [arrays[f"level_{number}"] for number in range(len(described["sizes"]))]
-        classifier = (
-            (arrays["classifier.weight"], arrays["classifier.bias"])
-            if "classifier.weight" in arrays
-            else None
-        )
-        return Quantizer(books, first=described["first"], classifier=classifier)
+        told = [arrays[name] for name in ("classifier.weight", "classifier.bias") if name in arrays]
+        return Quantizer(books, first=described["first"], classifier=(told[0], told[1]) if told else None)
 
     @cached_property
     def geometry(self) -> Geometry:
         """The decoder without a network: codes by their distance from the query's vector."""
         return Geometry(self.quantizer.codebooks, self.settings["quantizer"]["temperature"])
+
+    @cached_property
+    def learned(self) -> OnnxDecoder:
+        """The learned decoder, in single precision."""
+        return self.learned_decoder("fp32")
+
+    def learned_decoder(self, precision: Precision) -> OnnxDecoder:
+        """The learned decoder; in 8 bits it is faster, and its answers depend a little on their company."""
+        self._require("decoder")
+        sizes = self.settings["decoder"]["sizes"]
+        return OnnxDecoder.open(self._artifact.file, sizes, precision=precision, threads=self._threads)
 
     # --- from items and queries
 
@@ -253,15 +261,10 @@ class Model:
 
     @cached_property
     def _fused(self) -> Any:
-        from safetensors.torch import load_file
-
         from genius.encode.joined_clip import JoinedClip
-        from genius.encode.token_fusion import TokenFusionSettings
 
         clip: Any = self.encoder
-        fused: Any = JoinedClip(clip, "tokens", TokenFusionSettings(**self.settings["fusion"]))
-        fused.fusion.load_state_dict(load_file(self._artifact.file("fusion.safetensors")))
-        return fused
+        return JoinedClip.by_tokens(clip, self.settings["fusion"], self._artifact.file("fusion.safetensors"))
 
     def _encode_images(self, sources: Sequence[ImageSource | None]) -> Rows:
         present = np.array([source is not None for source in sources])

@@ -45,6 +45,15 @@ def test_scores_equal_the_formula_after_any_prefix(sizes: list[int], width: int,
         owners, prefixes = owners[rows], np.column_stack([prefixes[rows], codes])
 
 
+def test_a_first_code_may_be_known() -> None:
+    rng = np.random.default_rng(0)
+    geometry = Geometry(some_codebooks(rng, [3, 5], 4), 0.5)
+    vectors, first = rng.normal(size=(6, 4)), np.array([0, 2, 1, 1, 0, 2])
+    searched = geometry.begin(vectors)
+    searched.advance(np.arange(6), first)
+    np.testing.assert_array_equal(geometry.begin(vectors, first).scores(), searched.scores())
+
+
 def test_probabilities_sum_to_one_at_any_temperature() -> None:
     rng = np.random.default_rng(0)
     codebooks = [*some_codebooks(rng, [3, 50], 8), np.ones((1, 8)), np.ones((4, 8))]
@@ -120,5 +129,8 @@ def test_bad_input() -> None:
         Geometry([book * np.nan], 1.0)
     with pytest.raises(InputError, match=r"vectors of width 3, not of the shape \(5, 4\)"):
         Geometry([book], 1.0).begin(np.ones((5, 4)))
+    for first in ([0, 1], [-1] * 5, [2] * 5):
+        with pytest.raises(InputError, match="each query needs a first code from 0 to 1"):
+            Geometry([book], 1.0).begin(np.ones((5, 3)), np.array(first))
     with pytest.raises(InputError, match=r"not on shapes \(5, 3\) and \(5, 2\)"):
         fit_temperature([book], np.ones((5, 3)), np.zeros((5, 2), np.uint16))

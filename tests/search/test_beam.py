@@ -24,8 +24,9 @@ class Table:
     def __init__(self, sizes: list[int], seed: int) -> None:
         self.sizes, self.seed = sizes, seed
 
-    def begin(self, vectors: np.ndarray) -> TableDecoding:
-        return TableDecoding(self, [(int(query), ()) for query in vectors[:, 0]])
+    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> TableDecoding:
+        prefixes: list[Prefix] = [()] * len(vectors) if first is None else [(int(code),) for code in first]
+        return TableDecoding(self, list(zip(vectors[:, 0].astype(int).tolist(), prefixes, strict=True)))
 
     def look_up(self, query: int, prefix: Prefix) -> np.ndarray:
         rng = np.random.default_rng([self.seed, query, *prefix])
@@ -198,6 +199,19 @@ def test_geometry_finds_the_same_as_scoring_every_item() -> None:
                 residual = residual - book[entry]
     np.testing.assert_allclose(scores, -np.sort(-exact, axis=1), atol=1e-3)
     np.testing.assert_allclose(np.take_along_axis(exact, items, axis=1), scores, atol=1e-3)
+
+
+@given(cases(), st.integers(1, 6))
+def test_first_codes_that_are_all_known_are_not_scored(case: Case, beams: int) -> None:
+    """With one more query that wants anything the first level is searched, and the others find the same."""
+    trie, first = case.trie, np.arange(case.queries) % case.table.sizes[0]
+    known = beam_search(case.table, trie, case.vectors, beams, first=first)
+    vectors = np.concatenate([case.vectors, [[99.0]]])
+    searched = beam_search(case.table, trie, vectors, beams, first=np.append(first, -1))
+    np.testing.assert_array_equal(known.scores, searched.scores[:-1])
+    np.testing.assert_array_equal(known.codes, searched.codes[:-1])
+    for one, two in zip(known.alive, searched.alive, strict=True):
+        np.testing.assert_array_equal(one, two[:-1])
 
 
 def test_a_pool_of_one_item() -> None:

@@ -46,6 +46,15 @@ def test_a_table_is_a_stage(tmp_path: Path) -> None:
     ]
 
 
+def test_a_decoder_has_its_own_defaults(tmp_path: Path) -> None:
+    recipe = read_recipe(write(tmp_path, 'name = "x"\n[quantizer]\n[decoder.loop]\nsteps = 9'))
+    assert recipe.decoder is not None
+    assert (recipe.decoder.loop.steps, recipe.decoder.loop.weight_decay) == (9, 1e-4)
+    assert plan(recipe, tmp_path / "model")[-1].endswith(
+        "stage decoder: 9 steps of 256 rows, validated every 250"
+    )
+
+
 BAD = {
     'nam = "x"': "unknown key nam: did you mean name?",
     'name = "x"\n[encoder]\nbatchsize = 3': "unknown key encoder.batchsize: did you mean batch?",
@@ -69,6 +78,9 @@ BAD = {
     'name = "x"\n[towers]\nsource = "a/b"\n[towers.fusion]\nheads = 2': 'is what joining = "tokens" trains',
     'name = "x"\n[towers]\nsource = "a/b"\n[encoder]\nbatch = 8': "heads stand on the fine-tuned towers",
     'name = "x"\n[towers]\nsource = "a/b"\njoining = "tokens"\n[encoder]': "there are no features for heads",
+    'name = "x"\n[decoder]\nbatch = 8': "a decoder learns the codes of a quantizer: add a table [quantizer]",
+    'name = "x"\n[quantizer]\n[decoder]\nmix = "cubic"': "decoder.mix should be one of linear, sqrt, off",
+    'name = "x"\n[quantizer]\n[decoder.network]\nlayers = 0': "in [decoder.network]: layers, width, heads",
 }
 
 

@@ -20,6 +20,9 @@ def train(
     tree: Annotated[Path, typer.Option(help="What to train on: an M-BEIR tree.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to put the model.")],
     seed: Annotated[int | None, typer.Option(help="Another seed than the recipe's.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Train a decoder even if the doctor calls its quantizer broken.")
+    ] = False,
 ) -> None:
     """Train a model; stopped, it goes on where it was, and stages that are done are left alone."""
     import dataclasses
@@ -30,13 +33,14 @@ def train(
     from genius.data.mbeir import Tree
     from genius.encode.pipeline import default_cache
     from genius.progress import log_to_terminal
-    from genius.train.run import plan, read_recipe, train_model
+    from genius.train.run import duration, plan, read_recipe, train_model
 
     log_to_terminal(verbose=True)
     chosen = read_recipe(recipe)
     if seed is not None:
         chosen = dataclasses.replace(chosen, seed=seed)
-    for line in plan(chosen, out):
-        typer.echo(line)
-    model = train_model(chosen, Tree(tree), out, cache=default_cache())
+    for line in (*plan(chosen, out), duration(chosen, out)):
+        if line:
+            typer.echo(line)
+    model = train_model(chosen, Tree(tree), out, cache=default_cache(), force=force)
     typer.echo(f"{model.path}: a model with the stages {', '.join(model.stages)}")

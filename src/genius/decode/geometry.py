@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from genius.decode.decoding import check_queries, log_softmax
 from genius.errors import InputError
 
 FLOATS = 1 << 24
@@ -33,19 +34,20 @@ class Geometry:
         self.sizes = [len(codebook) for codebook in codebooks]
         self._norms = [_norms(codebook) for codebook in self.codebooks]
 
-    def begin(self, vectors: np.ndarray) -> GeometryDecoding:
-        """Start with one row for each query vector [n, width]."""
-        width = self.codebooks[0].shape[1]
-        if vectors.ndim != 2 or vectors.shape[1] != width:
-            raise InputError(f"queries must be vectors of width {width}, not of the shape {vectors.shape}")
-        return GeometryDecoding(self, vectors.astype(np.float32, copy=False))
+    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> GeometryDecoding:
+        """Start with one row for each query vector [n, width], behind its first code if that is given."""
+        check_queries(vectors, first, self.codebooks[0].shape[1], self.sizes[0])
+        decoding = GeometryDecoding(self, vectors.astype(np.float32, copy=False))
+        if first is not None:
+            decoding.advance(np.arange(len(vectors)), first)
+        return decoding
 
     def scores(self, level: int, residuals: np.ndarray) -> np.ndarray:
         """Log-probabilities float32 [n, codes] of a level (the first is 0), given residuals [n, width]."""
         temperature = np.float32(self.temperature)
         logits = (residuals * (2 / temperature)) @ self.codebooks[level].T
         logits -= self._norms[level] / temperature
-        return _log_softmax(logits)
+        return log_softmax(logits)
 
 
 class GeometryDecoding:
@@ -139,10 +141,3 @@ def _check_codebooks(codebooks: Sequence[np.ndarray]) -> None:
 
 def _norms(codebook: np.ndarray) -> np.ndarray:
     return np.asarray(np.einsum("ij,ij->i", codebook, codebook))
-
-
-def _log_softmax(logits: np.ndarray) -> np.ndarray:
-    """In place, row by row; the greatest is taken off first so that nothing overflows."""
-    logits -= logits.max(axis=1, keepdims=True)
-    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    return logits

@@ -3,8 +3,9 @@ tokens (CLIP-FF). It is what fine-tuning trains, and what embeds whole records a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -56,6 +57,15 @@ class JoinedClip(nn.Module):
                 f"pictures become {clip.image_width} numbers and texts {clip.text_width}: "
                 "score fusion needs a model where they are the same"
             )
+
+    @classmethod
+    def by_tokens(cls, clip: Clip, settings: Mapping[str, Any], weights: Path) -> JoinedClip:
+        """The CLIP joined by a trained transformer, of these settings and with these weights."""
+        from safetensors.torch import load_file
+
+        joined: Any = cls(clip, "tokens", TokenFusionSettings(**settings))
+        joined.fusion.load_state_dict(load_file(weights))
+        return joined  # type: ignore[no-any-return]
 
     def forward(self, pixels: Tensor, has_image: Tensor, texts: Sequence[str]) -> Tensor:
         """Embeddings [n, width] of n records, with gradients.

@@ -34,6 +34,12 @@ class Graph:
         self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
         self._outputs.append(self._value(name, np.float32, shape))
 
+    def rename(self, name: str, shape: tuple[int | str, ...]) -> str:
+        """Let the last node's result leave the graph by this name, which also is its name inside: no copy."""
+        self._nodes[-1].output[0] = name
+        self._outputs.append(self._value(name, np.float32, shape))
+        return name
+
     def constant(self, array: np.ndarray) -> str:
         """A fixed array."""
         name = self._new("constant")

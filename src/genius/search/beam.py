@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.decode.decoding import Decoder
+from genius.decode.decoding import Decoder, Decoding
 from genius.errors import InputError, MismatchError
 from genius.search.trie import Trie
 
@@ -70,7 +70,7 @@ def beam_search(
         beams: how many prefixes go on.
         depth: after which level to stop; without it, the last.
         first: the first code that each query wants [queries], -1 for any. A code that is given adds nothing
-            to the score: the first level's score is then 0.
+            to the score: the first level's score is then 0. If all are given, the decoder begins behind them.
         keep: which nodes may be searched; by default all.
     """
     depth = trie.levels if depth is None else depth
@@ -102,13 +102,14 @@ def _search(
 
     Living beams are rows, and what may follow them are candidates, both in the order of their queries.
     """
-    decoding = decoder.begin(vectors)
+    known = first is not None and bool((first >= 0).all())
+    decoding: Decoding | None = None if known else decoder.begin(vectors)
     queries = np.arange(len(vectors))
     ranks = nodes = np.zeros(len(vectors), np.int64)
     totals = np.zeros(len(vectors), np.float32)
     for level, after in enumerate(alive):
         rows, nodes, codes = trie.children(level, nodes)
-        gains = decoding.scores()[rows, codes]
+        gains = np.zeros(len(rows), np.float32) if decoding is None else decoding.scores()[rows, codes]
         if level == 0 and first is not None:
             wanted = first[rows]
             gains = np.where(wanted == codes, np.float32(0), np.where(wanted < 0, gains, -np.inf))
@@ -121,7 +122,11 @@ def _search(
         after[queries, ranks] = nodes
         if not len(rows):
             return
-        if level + 1 < len(alive):
+        if level + 1 == len(alive):
+            break
+        if decoding is None:  # only now, with those queries whose first code exists
+            decoding = decoder.begin(vectors[rows], codes)
+        else:
             decoding.advance(rows, codes)
     scores[queries, ranks] = totals
 

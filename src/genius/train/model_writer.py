@@ -13,12 +13,14 @@ from safetensors.torch import save_file
 from torch import nn
 
 from genius import storage
+from genius.decode.runtime import DECODER_FILES, WEIGHTS, graph_file
 from genius.encode.encoder import Encoder
 from genius.encode.export import export
 from genius.encode.features import Features
 from genius.encode.heads import Heads
 from genius.model import FORMAT, KIND, Model
 from genius.quantize.fusion import Fusion
+from genius.train.decoder import DecoderStage
 from genius.train.encoder import EncoderSettings
 from genius.train.quantizer import QuantizerStage
 
@@ -60,7 +62,7 @@ def write_quantizer(
     """Add the second stage to a model: its fusion as a graph, its codebooks, and what searching must know."""
     checked, quantizer, weighed = stage.check(), stage.quantizer(), stage.weigh()
     settings = {
-        **model.settings,
+        **_without(model.settings, "decoder"),
         "stages": ["encoder", "quantizer"],
         "quantizer": {
             "sizes": list(quantizer.sizes),
@@ -71,7 +73,7 @@ def write_quantizer(
             "rerank": weighed.rerank if stage.settings.blend else 1.0,
         },
         "recipe": recipe,
-        "validation": {**model.settings["validation"], "quantizer": scores},
+        "validation": {**_without(model.settings["validation"], "decoder"), "quantizer": scores},
     }
     arrays = {f"level_{number}": book for number, book in enumerate(quantizer.codebooks)}
     if quantizer.classifier is not None:
@@ -81,12 +83,52 @@ def write_quantizer(
     with storage.create(
         model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
     ) as draft:
-        draft.reuse(old, *(name for name in old.manifest.files if name not in later))
+        # A decoder that was trained on other codes is of no use with these.
+        draft.reuse(old, *(name for name in _without_decoder(old) if name not in later))
         save_file(stage.network.state_dict(), draft.folder / "quantizer.safetensors")
         save_arrays(arrays, draft.folder / "codebooks.safetensors")
         (draft.folder / "fusion.onnx").write_bytes(fusion_graph(stage.fusion))
-        draft.counts |= old.manifest.counts
+        draft.counts |= _without(old.manifest.counts, "decoder_parameters")
         draft.counts["codes"] = sum(quantizer.sizes)
+
+
+def write_decoder(
+    model: Model, recipe: dict[str, Any], stage: DecoderStage, scores: dict[str, float]
+) -> None:
+    """Add the third stage to a model: its network's weights, and the graphs that run it."""
+    exported = stage.export()
+    settings = {
+        **model.settings,
+        "stages": ["encoder", "quantizer", "decoder"],
+        "decoder": {
+            "sizes": list(stage.decoder.sizes),
+            "network": dataclasses.asdict(stage.settings.network),
+            "difference_from_torch": {"largest": dict(exported.largest), "mean": dict(exported.mean)},
+        },
+        "recipe": recipe,
+        "validation": {**model.settings["validation"], "decoder": scores},
+    }
+    old = storage.open(model.path, kind=KIND, format=FORMAT)
+    with storage.create(
+        model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
+    ) as draft:
+        draft.reuse(old, *_without_decoder(old))
+        weights = {name: value.cpu().contiguous() for name, value in stage.decoder.state_dict().items()}
+        save_file(weights, draft.folder / WEIGHTS)
+        for precision, graphs in exported.graphs.items():
+            for name, content in graphs.items():
+                (draft.folder / graph_file(name, precision)).write_bytes(content)
+        draft.counts |= old.manifest.counts
+        draft.counts["decoder_parameters"] = sum(value.numel() for value in weights.values())
+
+
+def _without(values: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != key}
+
+
+def _without_decoder(artifact: storage.Artifact) -> list[str]:
+    """The files of a model that are not its decoder's."""
+    return [name for name in artifact.manifest.files if not name.startswith(DECODER_FILES)]
 
 
 def fusion_graph(fusion: Fusion) -> bytes:

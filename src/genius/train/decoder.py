@@ -1,0 +1,206 @@
+"""Stage 2: the learned decoder, which is shown queries and asked for the codes of their answers.
+
+    L = − Σ_k log p(t_k | z', t_<k), the mean over levels                                 (the paper's Eq. 10)
+
+z' is a query's vector drawn towards its answer's (Eq. 11). Fusion and codebooks are fixed: all vectors and
+codes are computed once, in single precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from genius.decode.decoder import CodeNetwork, DecoderSettings
+from genius.decode.export import PROBES, Exported, export_decoder
+from genius.decode.torch_decoding import TorchDecoder
+from genius.errors import InputError
+from genius.evaluate.coded import Coded
+from genius.quantize.modality import wanted_codes
+from genius.quantize.quantizer import Quantizer, unit_length
+from genius.search.beam import beam_search, prefix_survival, ranked_items
+from genius.search.trie import Trie
+from genius.train import distributed
+from genius.train.loop import LoopSettings
+from genius.train.pairs import hit_rate, one_positive_each
+from genius.train.quantizer import TrainingQueries
+from genius.train.sampling import permuted
+
+
+@dataclass(frozen=True)
+class DecoderLoopSettings(LoopSettings):
+    """How the decoder is trained: weight decay and epsilon as in the reference code."""
+
+    weight_decay: float = 1e-4
+    epsilon: float = 1e-6
+    average: float = 0.0
+
+
+@dataclass(frozen=True)
+class DecoderTraining:
+    """The recipe of stage 2."""
+
+    batch: int = 256
+    """Rows of a step: queries of all tasks, and items where `own` says so."""
+    mix: Literal["linear", "sqrt", "off"] = "linear"
+    """How a query is drawn towards its answer: µ·z_q + (1 − µ)·z_c as in the paper, √µ and √(1 − µ) as in the
+    reference code, or not at all. The mixture is then of unit length, as queries are."""
+    mixture: tuple[float, ...] = (2.0, 2.0)
+    """The two parameters of the Beta distribution that µ comes from."""
+    per_dimension: bool = False
+    """Whether every dimension has a µ of its own, as in the reference code."""
+    clean: float = 0.5
+    """Share of queries that are left as they are; the reference code has none."""
+    own: float = 0.0
+    """Share of rows that are no queries but items of the whole pool, which ask for their own code."""
+    label_smoothing: float = 0.0
+    level_weights: tuple[float, ...] = ()
+    """Of each level's part of the loss; by default all are equal."""
+    task_power: float = 1.0
+    """A task is drawn in proportion to its number of queries to this power."""
+    validated: int = 60
+    """Queries of each task that a validation looks at, at most."""
+    beams: int = 20
+    """Of the search that validates."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    network: DecoderSettings = field(default_factory=DecoderSettings)
+    loop: DecoderLoopSettings = field(default_factory=DecoderLoopSettings)
+
+    def __post_init__(self) -> None:
+        if min(self.batch, self.validated, self.beams) < 1:
+            raise InputError("batch, validated and beams should be at least 1")
+        if len(self.mixture) != 2 or min(self.mixture) <= 0:
+            raise InputError("mixture should be two numbers above 0")
+        if not (0 <= self.clean <= 1 and 0 <= self.own <= 1 and 0 <= self.label_smoothing < 1):
+            raise InputError("clean, own and label_smoothing are shares from 0 to 1")
+        if self.level_weights and (min(self.level_weights) < 0 or sum(self.level_weights) <= 0):
+            raise InputError("level_weights should not be below 0, nor all 0")
+
+
+class DecoderStage:
+    """Training of the decoder's network over vectors and codes that a quantizer made.
+
+    Args:
+        settings: the recipe of this stage.
+        quantizer: whose codes they are.
+        modality_of: which modality each first code stands for.
+        training: items, and the queries to learn from.
+        validation: the same items, and other queries.
+        seed: of everything random.
+    """
+
+    name = "decoder"
+
+    def __init__(
+        self,
+        settings: DecoderTraining,
+        quantizer: Quantizer,
+        modality_of: Sequence[int],
+        training: Coded,
+        validation: Coded,
+        *,
+        seed: int,
+    ) -> None:
+        levels = len(quantizer.sizes)
+        if settings.level_weights and len(settings.level_weights) != levels:
+            raise InputError(
+                f"codes have {levels} levels, but there are {len(settings.level_weights)} weights"
+            )
+        torch.manual_seed(seed)
+        self.settings, self.seed = settings, seed
+        self.quantizer, self.modality_of = quantizer, list(modality_of)
+        self.items, self.codes = training.vectors, training.codes.astype(np.int64)
+        self.queries = TrainingQueries.of(training.embedded, settings.task_power)
+        self.vectors = np.concatenate([training.queries[task] for task in training.embedded.tasks])
+        self.validation, self.trie = validation, Trie.build(training.codes)
+        weights = np.array(settings.level_weights or (1.0,) * levels)
+        self.weights = (weights / weights.sum()).tolist()
+        self.decoder = CodeNetwork(
+            quantizer.width, quantizer.sizes, settings.network, quantizer.codebooks
+        ).to(settings.device)
+        self.network: nn.Module = self.decoder
+
+    # --- training
+
+    def loss(self, step: int, part: int) -> torch.Tensor:
+        """This process's share of the cross-entropy of a batch; the shares add up."""
+        turn = step * self.settings.loop.accumulate + part
+        vectors, codes = self.draw(np.random.default_rng([self.seed, 2, turn]))
+        mine = distributed.share(len(vectors))
+        device = self.settings.device
+        wanted = torch.from_numpy(codes[mine]).to(device)
+        logits = self.decoder(torch.from_numpy(vectors[mine]).to(device), wanted)
+        total = torch.zeros((), device=device)
+        for level, weight in enumerate(self.weights):
+            total = total + weight * functional.cross_entropy(
+                logits[level],
+                wanted[:, level],
+                label_smoothing=self.settings.label_smoothing,
+                reduction="sum",
+            )
+        return total / len(vectors)
+
+    def draw(self, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of a step: vectors [batch, width], and the codes [batch, levels] that they ask for.
+
+        Of several answers to a query one is drawn each time.
+        """
+        settings = self.settings
+        own = round(settings.own * settings.batch)
+        rows = random.choice(len(self.vectors), settings.batch - own, p=self.queries.share)
+        answers = one_positive_each(self.queries, rows, random)
+        asked = augmented(self.vectors[rows], self.items[answers], settings, random)
+        themselves = random.integers(0, len(self.items), own)
+        vectors = np.concatenate([asked, self.items[themselves]]).astype(np.float32, copy=False)
+        return vectors, self.codes[np.concatenate([answers, themselves])]
+
+    # --- validation
+
+    def validate(self) -> dict[str, float]:
+        """Hit rate @5 of beams among all items, the wanted modality known, and what survives the beam after
+        the first semantic code and at the end; means over tasks in percent."""
+        decoder = TorchDecoder(self.decoder, self.settings.device)
+        hits, survival = [], []
+        for task in self.validation.embedded.tasks.values():
+            rows = permuted(len(task), 0, min(len(task), self.settings.validated), seed=(0,))
+            first = wanted_codes(self.modality_of, task.want, len(rows))
+            vectors = self.validation.queries[task.task][rows]
+            beams = beam_search(decoder, self.trie, vectors, self.settings.beams, first=first)
+            hits.append(hit_rate(task, rows, ranked_items(self.trie, beams, 5)[1]))
+            survival.append(prefix_survival(self.trie, beams, [task.positives(row) for row in rows]))
+        survived = 100 * np.mean(survival, axis=0)
+        return {
+            "score": 100 * float(np.mean(hits)),
+            "first": float(survived[self.quantizer.semantic]),
+            "survival": float(survived[-1]),
+        }
+
+    def export(self) -> Exported:
+        """The network as graphs, compared with torch on validation queries."""
+        tasks = list(self.validation.embedded.tasks.values())
+        each = -(-PROBES // len(tasks))
+        vectors = np.concatenate([self.validation.queries[task.task][:each] for task in tasks])
+        answers = np.concatenate([task.items[task.starts[:-1]][:each] for task in tasks])
+        return export_decoder(self.decoder, vectors, self.codes[answers])
+
+
+def augmented(
+    queries: np.ndarray, answers: np.ndarray, settings: DecoderTraining, random: np.random.Generator
+) -> np.ndarray:
+    """Queries [n, width] drawn towards their answers (Eq. 11), but for a share that stays clean."""
+    if settings.mix == "off":
+        return queries
+    count, width = queries.shape
+    first, second = settings.mixture
+    share = random.beta(first, second, size=(count, width if settings.per_dimension else 1))
+    rest = 1 - share
+    if settings.mix == "sqrt":
+        share, rest = np.sqrt(share), np.sqrt(rest)
+    clean = random.random((count, 1)) < settings.clean
+    return np.where(clean, queries, unit_length(share * queries + rest * answers))

@@ -1,0 +1,169 @@
+"""What a recipe asks for, and what of it is done already: the plan of `genius train`."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from genius import storage
+from genius.errors import InputError
+from genius.model import KIND
+from genius.train.decoder import DecoderTraining
+from genius.train.encoder import EncoderSettings
+from genius.train.estimate import decoder_products, encoder_products, pace, quantizer_products, seconds
+from genius.train.quantizer import QuantizerSettings
+from genius.train.recipe import parse, read_toml
+from genius.train.towers import TowerSettings
+
+_PACKAGE = Path(__file__).parents[1]
+_SHIPPED = (_PACKAGE / "recipes", _PACKAGE.parents[1] / "recipes")
+"""Where recipes are: inside an installed package, or beside the sources."""
+CLIP_WIDTH = 768
+"""Of most CLIPs' embeddings; for an estimate that is near enough."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained: a name, a seed, and the settings of each stage."""
+
+    name: str
+    seed: int = 0
+    towers: TowerSettings | None = None
+    """Fine-tuning of a CLIP before all else; by default its towers stay as they are."""
+    encoder: EncoderSettings | None = None
+    """Heads over the towers: trained unless the recipe has [towers] and no [encoder]."""
+    quantizer: QuantizerSettings | None = None
+    """Fusion and codebooks; without them a model can do dense search only."""
+    decoder: DecoderTraining | None = None
+    """The learned decoder; without it a model searches by geometry."""
+
+    def __post_init__(self) -> None:
+        if self.decoder is not None and self.quantizer is None:
+            raise InputError("a decoder learns the codes of a quantizer: add a table [quantizer]")
+        if self.towers is None:
+            if self.encoder is None:
+                object.__setattr__(self, "encoder", EncoderSettings())
+        elif self.encoder is not None:
+            _check_both(self.towers, self.encoder)
+
+
+def _check_both(towers: TowerSettings, encoder: EncoderSettings) -> None:
+    if towers.joining == "tokens":
+        raise InputError(
+            'with towers.joining = "tokens" there are no features for heads: leave [encoder] out, '
+            'or join by "score"'
+        )
+    if encoder.towers != "clip" or encoder.source:
+        raise InputError(
+            'heads stand on the fine-tuned towers: say towers = "clip" in [encoder], and no source'
+        )
+
+
+def read_recipe(path: Path | str) -> Recipe:
+    """The recipe in a TOML file, or one that ships with genius by its name (`demo`).
+
+    Raises InputError for what is no recipe, naming the key.
+    """
+    file = Path(path)
+    if not file.exists() and file.suffix == "" and file.name == str(path):
+        found = [folder / f"{path}.toml" for folder in _SHIPPED if (folder / f"{path}.toml").is_file()]
+        file = found[0] if found else file
+    return parse(Recipe, read_toml(file), path=file)
+
+
+def plan(recipe: Recipe, out: Path) -> list[str]:
+    """What training will do, in sentences."""
+    done = done_stages(out, recipe)
+    steps = []
+    if "encoder" not in done:
+        if recipe.towers is not None:
+            steps.append(_described("towers", recipe.towers))
+        if recipe.encoder is not None:
+            speed = "about 70 pictures and 600 texts a second on two cores"
+            steps.append(f"encode what is not in the cache yet ({speed})")
+            steps.append(_described("encoder", recipe.encoder))
+    if recipe.quantizer is not None and "quantizer" not in done:
+        steps.append(_described("quantizer", recipe.quantizer))
+    if recipe.decoder is not None and "decoder" not in done:
+        steps.append(_described("decoder", recipe.decoder))
+    if not steps:
+        return [f"{out} was trained by this recipe already: nothing to do."]
+    numbered = [f"  {number}. {step}" for number, step in enumerate(steps, start=1)]
+    return [f"Recipe {recipe.name}, seed {recipe.seed}, to {out}:", *numbered]
+
+
+def duration(recipe: Recipe, out: Path) -> str:
+    """How long that should take, in a sentence; nothing if there is nothing to do, or if it can't be told."""
+    done, products, coded = done_stages(out, recipe), 0.0, recipe.quantizer
+    width = recipe.encoder.heads.width if recipe.encoder else CLIP_WIDTH
+    if recipe.encoder is not None and "encoder" not in done:
+        products += encoder_products(recipe.encoder)
+    if coded is not None and "quantizer" not in done:
+        products += quantizer_products(coded, width)
+    if coded is not None and recipe.decoder is not None and "decoder" not in done:
+        products += decoder_products(recipe.decoder, width, coded.codebooks.all_sizes)
+    if not products:
+        return ""
+    minutes = max(1, round(seconds(products, pace()) / 60))
+    long = f"{minutes:,} minute{'' if minutes == 1 else 's'}"
+    more = "tuning of towers, encoding and validation" if recipe.towers else "encoding and validation"
+    return (
+        f"About {long} on this machine's processor, by the sizes in the recipe and a timed matrix product; "
+        f"{more} not counted."
+    )
+
+
+StageSettings = TowerSettings | EncoderSettings | QuantizerSettings | DecoderTraining
+
+
+def _described(name: str, settings: StageSettings) -> str:
+    steps, every = settings.loop.steps, settings.loop.validate_every
+    rows = "rows" if isinstance(settings, DecoderTraining) else "queries"  # some may be items
+    return f"stage {name}: {steps:,} steps of {settings.batch} {rows}, validated every {every}"
+
+
+BASE = ("seed", "towers", "encoder")
+CODED = (*BASE, "quantizer")
+DECODED = (*CODED, "decoder")
+"""What of a recipe decides the outcome of a stage."""
+
+
+def done_stages(out: Path, recipe: Recipe) -> list[str]:
+    """The stages of the model at `out` that were made as this recipe would make them."""
+    if not storage.is_artifact(out):
+        return []
+    manifest = storage.read_manifest(out)
+    if manifest.kind != KIND:
+        return []
+    made, wanted = manifest.settings["recipe"], description(recipe)
+
+    def as_wanted(keys: tuple[str, ...]) -> bool:
+        return all(made.get(key) == wanted[key] for key in keys)
+
+    return [
+        stage
+        for stage, keys in (("encoder", BASE), ("quantizer", CODED), ("decoder", DECODED))
+        if stage in manifest.settings["stages"] and as_wanted(keys)
+    ]
+
+
+def work_folder(work: Path, recipe: Recipe, keys: tuple[str, ...]) -> Path:
+    """Where a stage keeps its state: a folder for each recipe, so that a changed one starts anew."""
+    described = description(recipe)
+    text = json.dumps({key: described[key] for key in keys}, sort_keys=True)
+    return work / hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def description(recipe: Recipe) -> dict[str, Any]:
+    """The recipe as JSON keeps it: lists, no tuples."""
+    return _plain(dataclasses.asdict(recipe))  # type: ignore[no-any-return]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

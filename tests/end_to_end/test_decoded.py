@@ -1,0 +1,245 @@
+"""From a tree to a model that generates codes: all three stages, on the miniature benchmark."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+pytest.importorskip("faiss")
+
+from safetensors.numpy import save_file
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from genius import storage
+from genius.cli import app
+from genius.data.mbeir import Tree
+from genius.decode.decoder import CodeNetwork, DecoderSettings
+from genius.decode.torch_decoding import TorchDecoder
+from genius.doctor.examine import examine
+from genius.encode import lite, pipeline
+from genius.encode.corpus import read_pool, read_queries
+from genius.errors import InputError, MissingError
+from genius.evaluate.coded import Coded, code
+from genius.evaluate.embedded import embed
+from genius.evaluate.run import corpus_source
+from genius.model import Model
+from genius.quantize.codebooks import CodebookSettings
+from genius.search.beam import beam_search, ranked_items
+from genius.search.trie import Trie
+from genius.train.run import Recipe, duration, plan, read_recipe, train_model
+from genius.train.sound import verdict_on
+from tests.encode.small_towers import write_small_towers
+from tests.end_to_end.test_coded import RECIPE as CODED
+
+ROOT = Path(__file__).parents[2]
+RECIPE = (
+    CODED
+    + """
+[decoder]
+batch = 32
+validated = 4
+beams = 10
+[decoder.network]
+layers = 1
+width = 32
+heads = 2
+head_width = 16
+feed_forward = 64
+prefix = 4
+dropout = 0.0
+[decoder.loop]
+steps = 80
+learning_rate = 0.003
+warm_up = 5
+validate_every = 40
+save_every = 20
+average = 0.0
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("decoded")
+    write_small_towers(folder / "towers")
+    (folder / "recipe.toml").write_text(RECIPE)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lite, "build", lambda: home / "towers")
+    monkeypatch.setattr(pipeline, "default_cache", lambda: home / "cache")
+    monkeypatch.setattr(pipeline, "cores", lambda: 1)
+
+
+def _train(home: Path, miniature: Path, out: str, recipe: Recipe, *, force: bool = True) -> Model:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lite, "build", lambda: home / "towers")
+        patch.setattr(pipeline, "cores", lambda: 1)
+        # They share what training keeps, so that stages which they have in common are trained once.
+        cache, work = home / "cache", home / "work"
+        return train_model(recipe, Tree(miniature), home / out, cache=cache, work=work, force=force)
+
+
+@pytest.fixture(scope="module")
+def trained(home: Path, miniature: Path) -> Path:
+    return _train(home, miniature, "model", read_recipe(home / "recipe.toml")).path
+
+
+def _coded(model: Model, tree: Path, cache: Path, split: str) -> Coded:
+    source = corpus_source(model, Tree(tree), cache)
+    pool = read_pool(Tree(tree), source)
+    return code(model, embed(model, source, pool, read_queries(Tree(tree), source, pool, split)))
+
+
+def _hit_rate(model: Model, coded: Coded, precision: str = "fp32") -> float:
+    """@5, among all items, with the wanted modality known."""
+    decoder, trie = model.learned_decoder(precision), Trie.build(coded.codes)  # type: ignore[arg-type]
+    hits = []
+    for task, queries in coded.embedded.tasks.items():
+        first = model.wanted_codes(queries.want, len(queries))
+        _, found = ranked_items(trie, beam_search(decoder, trie, coded.queries[task], 10, first=first), 5)
+        hits += [np.isin(found[row], queries.positives(row)).any() for row in range(len(queries))]
+    return float(np.mean(hits))
+
+
+def test_a_model_after_this_stage_generates_codes(trained: Path, miniature: Path, home: Path) -> None:
+    model = Model.open(trained, threads=1)
+    assert model.stages == ["encoder", "quantizer", "decoder"]
+    assert model.learned.sizes == (3, 16, 16, 16)
+    coded = _coded(model, miniature, home / "cache", "train")
+    assert _hit_rate(model, coded) > 0.8
+    assert _hit_rate(model, coded, "int8") > 0.7
+    described = model.settings["decoder"]
+    assert described["difference_from_torch"]["largest"]["fp32"] < 1e-3
+    assert set(model.settings["validation"]) == {"encoder", "quantizer", "decoder"}
+    # The graphs say what the weights beside them say.
+    network = CodeNetwork(
+        48, model.quantizer.sizes, DecoderSettings(**described["network"]), model.quantizer.codebooks
+    )
+    network.load_state_dict(load_file(trained / "decoder.safetensors"))
+    vectors = next(iter(coded.queries.values()))
+    expected = TorchDecoder(network).begin(vectors, np.zeros(len(vectors), np.int64)).scores()
+    found = model.learned.begin(vectors, np.zeros(len(vectors), np.int64)).scores()
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def test_done_is_done_and_a_changed_quantizer_takes_the_decoder_with_it(
+    trained: Path, miniature: Path, home: Path
+) -> None:
+    recipe, before = read_recipe(home / "recipe.toml"), storage.read_manifest(trained)
+    assert "nothing to do" in plan(recipe, trained)[0]
+    assert duration(recipe, trained) == ""
+    train_model(recipe, Tree(miniature), trained, cache=home / "cache")
+    assert storage.read_manifest(trained) == before
+    _train(home, miniature, "copy", recipe)
+    assert recipe.quantizer is not None and recipe.decoder is not None
+    longer = dataclasses.replace(recipe, decoder=dataclasses.replace(recipe.decoder, batch=16))
+    assert [line.split(":")[0] for line in plan(longer, home / "copy")[1:]] == ["  1. stage decoder"]
+    assert duration(longer, home / "copy").startswith("About 1 minute on this machine's processor")
+    other = dataclasses.replace(recipe.quantizer, gamma=6.0)
+    changed = dataclasses.replace(recipe, quantizer=other, decoder=None)
+    model = _train(home, miniature, "copy", changed)
+    assert model.stages == ["encoder", "quantizer"]
+    assert not [name for name in storage.read_manifest(model.path).files if name.startswith("decoder")]
+    assert "decoder" not in model.settings and "decoder" not in model.settings["validation"]
+    with pytest.raises(MissingError, match="has no decoder yet"):
+        model.learned  # noqa: B018
+
+
+def test_the_same_seed_gives_the_same_decoder(trained: Path, miniature: Path, home: Path) -> None:
+    recipe = read_recipe(home / "recipe.toml")
+    again = train_model(
+        recipe, Tree(miniature), home / "again", cache=home / "cache", work=home / "other", force=True
+    )
+    assert again.fingerprint == Model.open(trained).fingerprint
+
+
+def test_a_broken_quantizer_needs_force(miniature: Path, home: Path) -> None:
+    recipe = read_recipe(home / "recipe.toml")
+    assert recipe.decoder is not None
+    model = _train(home, miniature, "sound", dataclasses.replace(recipe, decoder=None))
+    random = np.random.default_rng(0)
+    noise = {
+        f"level_{number}": random.normal(size=book.shape).astype(np.float32)
+        for number, book in enumerate(model.quantizer.codebooks)
+    }
+    sound = storage.open(model.path, kind="model")
+    with storage.create(home / "broken", kind="model", format=1, settings=sound.manifest.settings) as draft:
+        draft.reuse(sound, *(set(sound.manifest.files) - {"codebooks.safetensors"}))
+        save_file(noise, draft.folder / "codebooks.safetensors")
+    with pytest.raises(InputError, match=r"the quantizer is broken.*to train all the same, say --force"):
+        _train(home, miniature, "broken", recipe, force=False)
+    broken = Model.open(home / "broken")
+    assert broken.stages == ["encoder", "quantizer"]
+    # It is the doctor's own verdict.
+    examined = examine(Tree(miniature), broken, cache=home / "cache").verdict
+    coded = _coded(broken, miniature, home / "cache", "val")
+    assert verdict_on(broken, coded).state == examined.state == "broken"
+    loop = dataclasses.replace(recipe.decoder.loop, steps=2, validate_every=2)
+    brief = dataclasses.replace(recipe, decoder=dataclasses.replace(recipe.decoder, loop=loop))
+    assert _train(home, miniature, "broken", brief, force=True).stages[-1] == "decoder"
+
+
+def test_the_command_says_what_it_will_do_and_how_long_that_takes(miniature: Path, home: Path) -> None:
+    short = RECIPE.replace("steps = 80", "steps = 2")
+    (home / "short.toml").write_text(short)
+    arguments = ["train", str(home / "short.toml"), "--tree", str(miniature), "-o", str(home / "short")]
+    shown = CliRunner().invoke(app, [*arguments, "--force"], catch_exceptions=False)
+    assert shown.exit_code == 0
+    assert "4. stage decoder: 2 steps of 32 rows, validated every 40" in shown.stdout
+    assert "About 1 minute on this machine's processor" in shown.stdout
+    assert "a model with the stages encoder, quantizer, decoder" in shown.stdout
+
+
+# --- the recipes that ship
+
+
+def _tiny(recipe: Recipe, small: Recipe) -> Recipe:
+    """A recipe with its own choices, but with the sizes and steps of a small one."""
+    assert recipe.quantizer and recipe.decoder and small.quantizer and small.decoder
+    books = dataclasses.replace(recipe.quantizer.codebooks, levels=3, size=8, iterations=5)
+    few = {"steps": 6, "validate_every": 3, "save_every": 3, "warm_up": 1}
+    network = dataclasses.asdict(small.decoder.network)
+    for name in ("start_from_codebooks", "start_scale"):
+        network[name] = getattr(recipe.decoder.network, name)
+    network["prefix_hidden"] = min(recipe.decoder.network.prefix_hidden, 8)
+    quantizer = dataclasses.replace(
+        recipe.quantizer,
+        batch=16,
+        validated=4,
+        codebooks=books,
+        fusion=dataclasses.replace(recipe.quantizer.fusion, hidden=16),
+        loop=dataclasses.replace(recipe.quantizer.loop, **few),
+    )
+    decoder = dataclasses.replace(
+        recipe.decoder,
+        batch=16,
+        validated=4,
+        device="cpu",
+        network=DecoderSettings(**network),
+        loop=dataclasses.replace(recipe.decoder.loop, **few),
+    )
+    return dataclasses.replace(
+        recipe, towers=None, encoder=small.encoder, quantizer=quantizer, decoder=decoder
+    )
+
+
+@pytest.mark.parametrize("name", ["paper", "reference", "mbeir-clip"])
+def test_published_recipes_train_all_stages(name: str, miniature: Path, home: Path) -> None:
+    published = read_recipe(ROOT / f"recipes/{name}.toml")
+    assert published.quantizer is not None and published.decoder is not None
+    size = CodebookSettings(levels=8, size=4096 if name == "mbeir-clip" else 1024).all_sizes
+    assert published.quantizer.codebooks.all_sizes == size
+    network = published.decoder.network
+    assert (network.layers, network.width, network.prefix) == (6, 512, 30)
+    model = _train(home, miniature, name, _tiny(published, read_recipe(home / "recipe.toml")))
+    assert model.stages == ["encoder", "quantizer", "decoder"]
+    assert 0 <= _hit_rate(model, _coded(model, miniature, home / "cache", "val")) <= 1

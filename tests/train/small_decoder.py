@@ -1,0 +1,58 @@
+"""The small world with codes, for the decoder's stage; run as a program it can be killed, or be several."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import torch
+
+from genius.decode.decoder import DecoderSettings
+from genius.evaluate.coded import Coded
+from genius.quantize.quantizer import Quantizer
+from genius.train import distributed
+from genius.train.decoder import DecoderLoopSettings, DecoderStage, DecoderTraining
+from genius.train.loop import train
+from tests.train import small_quantizer
+
+SETTINGS = DecoderTraining(
+    batch=48,
+    validated=30,
+    beams=10,
+    network=DecoderSettings(
+        layers=1, width=32, heads=2, head_width=16, feed_forward=64, prefix=4, dropout=0.0
+    ),
+    loop=DecoderLoopSettings(steps=20, learning_rate=3e-3, warm_up=2, validate_every=10, save_every=4),
+)
+
+
+def coded() -> tuple[Quantizer, Coded, Coded]:
+    """Codebooks that k-means made, and items and queries by them: to learn from, and to validate."""
+    made = small_quantizer.stage()
+    made.loss(0, 0)  # starts the codebooks
+    quantizer = made.quantizer()
+    found = []
+    for embedded in (small_quantizer.world(1), small_quantizer.world(2)):
+        vectors = made.all_vectors(embedded.items)
+        queries = {task: made.all_vectors(parts) for task, parts in embedded.queries.items()}
+        found.append(Coded(embedded, vectors, quantizer.codes(vectors, embedded.pool.modality), queries))
+    return quantizer, found[0], found[1]
+
+
+def stage(**changes: object) -> DecoderStage:
+    settings = dataclasses.replace(SETTINGS, **changes)  # type: ignore[arg-type]
+    quantizer, training, validation = coded()
+    return DecoderStage(settings, quantizer, [0, 1, 2], training, validation, seed=5)
+
+
+def run(folder: Path) -> dict[str, torch.Tensor]:
+    trained = stage()
+    train(trained, SETTINGS.loop, folder, seed=5)
+    return trained.network.state_dict()
+
+
+if __name__ == "__main__":
+    distributed.start()
+    torch.set_num_threads(1)
+    run(Path(sys.argv[1]))

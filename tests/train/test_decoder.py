@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("faiss")
+
+from safetensors.torch import load_file  # noqa: E402
+
+from genius.errors import InputError  # noqa: E402
+from genius.train import distributed  # noqa: E402
+from genius.train.decoder import DecoderTraining, augmented  # noqa: E402
+from genius.train.loop import train  # noqa: E402
+from tests.train.small_decoder import SETTINGS, run, stage  # noqa: E402
+from tests.train.test_quantizer import losses  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+
+
+def units(count: int, width: int, seed: int) -> np.ndarray:
+    rows = np.random.default_rng(seed).normal(size=(count, width))
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
+
+
+# --- augmentation
+
+
+def test_off_and_clean_leave_queries_alone() -> None:
+    queries, answers, random = units(9, 6, 0), units(9, 6, 1), np.random.default_rng(0)
+    for settings in (DecoderTraining(mix="off"), DecoderTraining(clean=1.0)):
+        np.testing.assert_array_equal(augmented(queries, answers, settings, random), queries)
+
+
+@pytest.mark.parametrize("mix", ["linear", "sqrt"])
+def test_one_share_for_a_query_mixes_it_with_its_answer(mix: str) -> None:
+    queries, answers = units(4000, 3, 0), units(4000, 3, 1)
+    settings = DecoderTraining(mix=mix, clean=0.0)  # type: ignore[arg-type]
+    found = augmented(queries, answers, settings, np.random.default_rng(0))
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+    # Each is a combination of its query and its answer, at weights that are found by solving for them.
+    shares = np.empty(len(found))
+    for row, (query, answer, mixed) in enumerate(zip(queries, answers, found, strict=True)):
+        (one, two), rest, *_ = np.linalg.lstsq(np.stack([query, answer], 1).astype(float), mixed, rcond=None)
+        assert rest.size == 0 or rest[0] < 1e-6
+        shares[row] = one / (one + two) if mix == "linear" else one**2 / (one**2 + two**2)
+    assert shares.mean() == pytest.approx(0.5, abs=0.02)
+    assert shares.var() == pytest.approx(1 / 20, abs=0.005)  # of Beta(2, 2)
+
+
+def test_a_share_for_each_dimension() -> None:
+    queries, answers = np.ones((3000, 2), np.float32), -np.ones((3000, 2), np.float32)
+    settings = DecoderTraining(mix="sqrt", per_dimension=True, clean=0.25, mixture=(3.0, 1.0))
+    found = augmented(queries, answers, settings, np.random.default_rng(0))
+    clean = (found == queries).all(axis=1)
+    assert clean.mean() == pytest.approx(0.25, abs=0.03)
+    mixed = found[~clean]
+    assert (mixed[:, 0] != mixed[:, 1]).all()
+    assert mixed.mean() > 0.2  # more of the query than of its answer
+
+
+# --- batches and loss
+
+
+def test_a_batch_asks_for_the_codes_of_answers_and_items_for_their_own() -> None:
+    made = stage(batch=40, own=0.25, mix="off")
+    vectors, codes = made.draw(np.random.default_rng(0))
+    assert vectors.shape == (40, 24) and codes.shape == (40, 3)
+    rows = {row.tobytes(): number for number, row in enumerate(made.vectors)}
+    for vector, code in zip(vectors[:30], codes[:30], strict=True):
+        answers = made.queries.positives(rows[vector.tobytes()])
+        assert code.tolist() in made.codes[answers].tolist()
+    items = {row.tobytes(): number for number, row in enumerate(made.items)}
+    for vector, code in zip(vectors[30:], codes[30:], strict=True):
+        assert code.tolist() == made.codes[items[vector.tobytes()]].tolist()
+    everything = stage(own=1.0).draw(np.random.default_rng(0))[0]
+    assert all(vector.tobytes() in items for vector in everything)
+
+
+def test_the_loss_is_the_mean_over_levels_and_its_shares_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = stage(level_weights=(1.0, 2.0, 1.0), label_smoothing=0.1)
+    vectors, codes = made.draw(np.random.default_rng([5, 2, 3]))
+    with torch.no_grad():
+        logits = made.decoder(torch.from_numpy(vectors), torch.from_numpy(codes))
+        expected = 0.0
+        for level, weight in enumerate((0.25, 0.5, 0.25)):
+            chances = logits[level].log_softmax(1).double().numpy()
+            wanted = chances[np.arange(48), codes[:, level]]
+            expected -= weight * (0.9 * wanted.mean() + 0.1 * chances.mean())
+        assert float(made.loss(3, 0)) == pytest.approx(expected, rel=1e-5)
+        total = 0.0
+        for share in (slice(0, 17), slice(17, 48)):
+            monkeypatch.setattr(distributed, "share", lambda _, share=share: share)
+            total += float(made.loss(3, 0))
+    assert total == pytest.approx(expected, rel=1e-5)
+
+
+# --- the stage
+
+
+def test_training_makes_beams_find_answers(tmp_path: Path) -> None:
+    before = stage()
+    before.network.eval()
+    settings = dataclasses.replace(SETTINGS.loop, steps=80, validate_every=40)
+    scores = train(stage(loop=settings), settings, tmp_path, seed=5)
+    assert scores["score"] > before.validate()["score"] + 20
+    assert set(scores) == {"score", "first", "survival"}
+    assert scores["first"] >= scores["survival"]
+
+
+def test_it_stops_where_nothing_is_gained(tmp_path: Path) -> None:
+    patient = dataclasses.replace(SETTINGS.loop, steps=50, learning_rate=1e-12, validate_every=2, patience=3)
+    train(stage(loop=patient), patient, tmp_path, seed=5)
+    assert len(losses(tmp_path)) == 8
+
+
+def test_killed_and_started_again_it_takes_the_same_steps(tmp_path: Path) -> None:
+    expected = run(tmp_path / "unbroken")
+    code = f"""
+import os, signal
+from genius.train import journal
+write = journal.Journal.write
+def killing(self, *, step, **values):
+    write(self, step=step, **values)
+    if step >= 11:
+        os.kill(os.getpid(), signal.SIGKILL)
+journal.Journal.write = killing
+from pathlib import Path
+from tests.train.small_decoder import run
+run(Path({str(tmp_path / "broken")!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ}, check=False)
+    assert done.returncode == -signal.SIGKILL
+    found = run(tmp_path / "broken")
+    assert losses(tmp_path / "broken") == pytest.approx(losses(tmp_path / "unbroken"), rel=1e-5)
+    assert all(torch.allclose(found[name], value, atol=1e-5) for name, value in expected.items())
+
+
+@pytest.mark.slow
+def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
+    program = ["-m", "tests.train.small_decoder"]
+    subprocess.run([sys.executable, *program, str(tmp_path / "alone")], check=True, cwd=ROOT, timeout=120)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
+    subprocess.run([*launcher, *program, str(tmp_path / "together")], check=True, cwd=ROOT, timeout=120)
+    assert losses(tmp_path / "together") == pytest.approx(losses(tmp_path / "alone"), rel=1e-3)
+    alone, together = (
+        load_file(tmp_path / name / "last/state.safetensors") for name in ("alone", "together")
+    )
+    assert all(
+        torch.allclose(alone[name], together[name], atol=1e-2)
+        for name in alone
+        if name.startswith("network.")
+    )
+
+
+def test_graphs_of_a_stage_are_compared_on_validation_queries() -> None:
+    pytest.importorskip("onnx")
+    exported = stage().export()
+    assert set(exported.graphs) == {"fp32", "int8"}
+    assert exported.largest["fp32"] < 1e-4
+
+
+def test_bad_settings_are_named() -> None:
+    with pytest.raises(InputError, match="batch, validated and beams should be at least 1"):
+        DecoderTraining(beams=0)
+    with pytest.raises(InputError, match="mixture should be two numbers above 0"):
+        DecoderTraining(mixture=(1.0,))
+    with pytest.raises(InputError, match="clean, own and label_smoothing are shares"):
+        DecoderTraining(own=1.5)
+    with pytest.raises(InputError, match="nor all 0"):
+        DecoderTraining(level_weights=(0.0, 0.0))
+    with pytest.raises(InputError, match="codes have 3 levels, but there are 2 weights"):
+        stage(level_weights=(1.0, 1.0))
