@@ -31,3 +31,21 @@ def minibeir() -> Path:
     if not (path / "query").is_dir():
         pytest.skip("the benchmark is not unpacked here; set MINIBEIR to its folder")
     return path
+
+
+@pytest.fixture(scope="session")
+def coded_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the tiny models that code, their towers, their recipe and their cache are."""
+    pytest.importorskip("torch")
+    pytest.importorskip("onnx")
+    from tests.coded import write_home
+
+    return write_home(tmp_path_factory.mktemp("coded"))
+
+
+@pytest.fixture(scope="session")
+def coded_model(coded_home: Path, miniature: Path) -> Path:
+    """A tiny model with a quantizer; don't write into it."""
+    from tests.coded import train_coded
+
+    return train_coded(coded_home, miniature, "model").path

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from genius.data.read import Collection, read
     from genius.data.records import ImageBytes, ImageFile, Item, Modality, Query
     from genius.errors import DamagedError, GeniusError, InputError, MismatchError, MissingError
+    from genius.index.hit import Hit, Hits
+    from genius.index.index import Index
     from genius.model import Model
 
 __version__ = "0.1.0"
@@ -20,8 +22,11 @@ _HOMES = {
     "Collection": "genius.data.read",
     "DamagedError": "genius.errors",
     "GeniusError": "genius.errors",
+    "Hit": "genius.index.hit",
+    "Hits": "genius.index.hit",
     "ImageBytes": "genius.data.records",
     "ImageFile": "genius.data.records",
+    "Index": "genius.index.index",
     "InputError": "genius.errors",
     "Item": "genius.data.records",
     "MismatchError": "genius.errors",
@@ -36,8 +41,11 @@ __all__ = [
     "Collection",
     "DamagedError",
     "GeniusError",
+    "Hit",
+    "Hits",
     "ImageBytes",
     "ImageFile",
+    "Index",
     "InputError",
     "Item",
     "MismatchError",

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from genius import storage
-from genius.data.images import load
-from genius.data.records import MODALITIES, ImageSource, Item, Query
+from genius.data.records import MODALITIES, Item, Query
 from genius.data.text import clean, query_text
+from genius.decode.decoding import Decoder
 from genius.decode.geometry import Geometry
 from genius.decode.runtime import OnnxDecoder, Precision
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
+from genius.encode.rows import Rows, image_rows, loaded, text_rows
 from genius.encode.runtime import cores, session
 from genius.errors import InputError, MismatchError, MissingError
 from genius.quantize.modality import wanted_codes
@@ -41,9 +42,6 @@ features; or by a transformer over its tokens."""
 
 Ruler = Literal["joined", "vectors"]
 """What dense search compares: joined embeddings or fused vectors."""
-
-Rows = tuple[np.ndarray, np.ndarray]
-"""Features [n, width], and which of them are there [n]."""
 
 
 class Model:
@@ -228,31 +226,40 @@ class Model:
         sizes = self.settings["decoder"]["sizes"]
         return OnnxDecoder.open(self._artifact.file, sizes, precision=precision, threads=self._threads)
 
+    @property
+    def decoder(self) -> Decoder:
+        """What scores the codes of a search."""
+        return self.geometry
+
     # --- from items and queries
 
     def embed_items(self, items: Sequence[Item]) -> np.ndarray:
         """Joined embeddings of items. Raises InputError for a picture that can't be read."""
         images, texts = [item.image for item in items], [clean(item.text) for item in items]
         if not self.joins_features:
-            return self.embed_records(_loaded(images), texts)
+            return self.embed_records(loaded(images), texts)
         modality = np.array([MODALITIES.index(item.modality) for item in items], np.int64)
-        return self.join_items(self._encode_images(images), self._encode_texts(texts), modality)
+        return self.join_items(image_rows(self.encoder, images), text_rows(self.encoder, texts), modality)
 
     def embed_queries(self, queries: Sequence[Query]) -> np.ndarray:
         """Joined embeddings of queries; of an instruction only what it says counts, not where it is from."""
+        return self.embed(queries).joined
+
+    def embed(self, queries: Sequence[Query]) -> Parts:
+        """The parts of queries, and their joined embeddings."""
         if not queries:
             raise InputError("there is no query to embed")
-        images = [query.image for query in queries]
-        if self.instruction_apart:
-            texts = [clean(query.text) for query in queries]
-            instructions = [clean(query.instruction) for query in queries]
-        else:
-            texts, instructions = [query_text(query) for query in queries], [""] * len(queries)
+        images, (texts, instructions) = [query.image for query in queries], self.query_texts(queries)
         if not self.joins_features:
-            return self.embed_records(_loaded(images), texts)
-        return self.join_queries(
-            self._encode_images(images), self._encode_texts(texts), self._encode_texts(instructions)
-        )
+            return self.record_parts(loaded(images), texts)
+        features = text_rows(self.encoder, texts), text_rows(self.encoder, instructions)
+        return self.query_parts(image_rows(self.encoder, images), *features)
+
+    def query_texts(self, queries: Sequence[Query]) -> tuple[list[str], list[str]]:
+        """The texts that stand for queries, and their instructions: empty where these are in the texts."""
+        if self.instruction_apart:
+            return [clean(query.text) for query in queries], [clean(query.instruction) for query in queries]
+        return [query_text(query) for query in queries], [""] * len(queries)
 
     def embed_records(self, pictures: Sequence[Image.Image | None], texts: Sequence[str]) -> np.ndarray:
         """Embeddings [n, width] of pictures with their texts (absent: None, empty), as tokens join them."""
@@ -265,20 +272,6 @@ class Model:
 
         clip: Any = self.encoder
         return JoinedClip.by_tokens(clip, self.settings["fusion"], self._artifact.file("fusion.safetensors"))
-
-    def _encode_images(self, sources: Sequence[ImageSource | None]) -> Rows:
-        present = np.array([source is not None for source in sources])
-        rows = np.zeros((len(sources), self.encoder.image_width), np.float32)
-        if present.any():
-            rows[present] = self.encoder.images([load(source) for source in sources if source is not None])
-        return rows, present
-
-    def _encode_texts(self, texts: Sequence[str]) -> Rows:
-        present = np.array([bool(text) for text in texts])
-        rows = np.zeros((len(texts), self.encoder.text_width), np.float32)
-        if present.any():
-            rows[present] = self.encoder.texts([text for text in texts if text])
-        return rows, present
 
 
 def _parted(join: Callable[[Rows, Rows, np.ndarray], np.ndarray], image: Rows, text: Rows) -> Parts:
@@ -294,7 +287,3 @@ def _parted(join: Callable[[Rows, Rows, np.ndarray], np.ndarray], image: Rows, t
     alone[0][both] = join(pictures, (texts[0], nothing), both)
     alone[1][both] = join((pictures[0], nothing), texts, both)
     return gather(joined, (alone[0], image[1]), (alone[1], text[1]))
-
-
-def _loaded(images: Sequence[ImageSource | None]) -> list[Image.Image | None]:
-    return [None if image is None else load(image) for image in images]

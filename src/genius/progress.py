@@ -34,12 +34,12 @@ def quiet(silent: bool = True) -> None:
 class Bar:
     """A progress bar that appears once the work turns out to be long."""
 
-    def __init__(self, description: str, total: float | None, unit: str) -> None:
+    def __init__(self, description: str, total: float | None, unit: str, silent: bool = False) -> None:
         self.description, self.total, self.unit = description, total, unit
         self.done = 0.0
         self._shown: Progress | None = None
         self._next = time.monotonic() + PATIENCE
-        self._silent = _silenced or not sys.stderr.isatty()
+        self._silent = silent or _silenced or not sys.stderr.isatty()
 
     def advance(self, steps: float = 1) -> None:
         """Say that this much more is done."""
@@ -64,9 +64,14 @@ class Bar:
 
 
 @contextlib.contextmanager
-def bar(description: str, *, total: float | None = None, unit: str = "items") -> Iterator[Bar]:
-    """A bar for work that is counted by hand: `with bar("encoding", total=n) as b: b.advance(64)`."""
-    shown = Bar(description, total, unit)
+def bar(
+    description: str, *, total: float | None = None, unit: str = "items", silent: bool = False
+) -> Iterator[Bar]:
+    """A bar for work that is counted by hand: `with bar("encoding", total=n) as b: b.advance(64)`.
+
+    There is one bar at a time: work within other work that shows one is `silent`.
+    """
+    shown = Bar(description, total, unit, silent)
     try:
         yield shown
     finally:

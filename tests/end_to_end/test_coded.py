@@ -27,40 +27,12 @@ from genius.evaluate.run import corpus_source, evaluate_model
 from genius.model import Model
 from genius.train.quantizer import QuantizerSettings
 from genius.train.run import Recipe, plan, read_recipe, train_model
-from tests.encode.small_towers import write_small_towers
-from tests.end_to_end.test_dense import RECIPE as DENSE
-
-RECIPE = (
-    DENSE.replace("JOINING", "score")
-    + """
-[quantizer]
-batch = 32
-temperature = 0.05
-gamma = 5.0
-validated = 30
-[quantizer.fusion]
-hidden = 32
-[quantizer.codebooks]
-levels = 3
-size = 16
-iterations = 5
-[quantizer.loop]
-steps = 30
-learning_rate = 0.001
-warm_up = 3
-validate_every = 15
-save_every = 10
-average = 0.0
-"""
-)
+from tests.coded import train_coded
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("coded")
-    write_small_towers(folder / "towers")
-    (folder / "recipe.toml").write_text(RECIPE)
-    return folder
+def home(coded_home: Path) -> Path:
+    return coded_home
 
 
 @pytest.fixture(autouse=True)
@@ -70,18 +42,9 @@ def small_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "cores", lambda: 1)
 
 
-def _train(home: Path, miniature: Path, out: str, recipe: Recipe | None = None, work: str = "work") -> Model:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lite, "build", lambda: home / "towers")
-        patch.setattr(pipeline, "cores", lambda: 1)
-        recipe = recipe or read_recipe(home / "recipe.toml")
-        # They share what training keeps, so that stages which they have in common are trained once.
-        return train_model(recipe, Tree(miniature), home / out, cache=home / "cache", work=home / work)
-
-
 @pytest.fixture(scope="module")
-def trained(home: Path, miniature: Path) -> Path:
-    return _train(home, miniature, "model").path
+def trained(coded_model: Path) -> Path:
+    return coded_model
 
 
 def _with(home: Path, **changes: object) -> Recipe:
@@ -131,8 +94,8 @@ def test_stages_that_are_done_are_left_alone_and_a_changed_one_is_trained_anew(
     steps = plan(changed, trained)
     assert len(steps) == 2
     assert "stage quantizer" in steps[1]
-    _train(home, miniature, "copy")
-    model = _train(home, miniature, "copy", changed)
+    train_coded(home, miniature, "copy")
+    model = train_coded(home, miniature, "copy", changed)
     assert model.quantizer.sizes == (3, 4, 4, 4)
     after = storage.read_manifest(model.path)
     assert after.files["heads.safetensors"] == before.files["heads.safetensors"]
@@ -140,13 +103,13 @@ def test_stages_that_are_done_are_left_alone_and_a_changed_one_is_trained_anew(
 
 
 def test_the_same_seed_gives_the_same_codebooks(trained: Path, miniature: Path, home: Path) -> None:
-    again = _train(home, miniature, "again", work="other")
+    again = train_coded(home, miniature, "again", work="other")
     assert again.fingerprint == Model.open(trained).fingerprint
 
 
 @pytest.mark.parametrize("first", ["learned", "classifier", "none"])
 def test_every_kind_of_first_code_trains_and_searches(first: str, miniature: Path, home: Path) -> None:
-    model = _train(home, miniature, f"first-{first}", _with(home, first=first))
+    model = train_coded(home, miniature, f"first-{first}", _with(home, first=first))
     assert model.quantizer.first == first
     assert len(model.quantizer.sizes) == (3 if first == "none" else 4)
     result = evaluate_model(miniature, model.path, split="test", cache=home / "cache", pools=("local",))
@@ -161,7 +124,7 @@ def test_the_published_fusion_and_shared_codebooks_train_too(miniature: Path, ho
     assert recipe.quantizer is not None
     fusion = dataclasses.replace(recipe.quantizer.fusion, joined=False)
     recipe = dataclasses.replace(recipe, quantizer=dataclasses.replace(recipe.quantizer, fusion=fusion))
-    model = _train(home, miniature, "shared", recipe)
+    model = train_coded(home, miniature, "shared", recipe)
     arrays = load_file(model.path / "codebooks.safetensors")
     np.testing.assert_array_equal(arrays["level_1"], arrays["level_2"])
     evaluate_model(miniature, model.path, split="test", cache=home / "cache", pools=("local",))
@@ -169,12 +132,12 @@ def test_the_published_fusion_and_shared_codebooks_train_too(miniature: Path, ho
 
 def test_too_few_vectors_for_the_codes_are_said(miniature: Path, home: Path) -> None:
     with pytest.raises(InputError, match="vectors are too few for 4096 codes"):
-        _train(home, miniature, "too-many", _with(home, size=4096))
+        train_coded(home, miniature, "too-many", _with(home, size=4096))
 
 
 def test_a_dense_model_says_what_it_lacks(home: Path, miniature: Path) -> None:
     recipe = dataclasses.replace(read_recipe(home / "recipe.toml"), quantizer=None)
-    model = _train(home, miniature, "dense", recipe)
+    model = train_coded(home, miniature, "dense", recipe)
     with pytest.raises(MissingError, match="has no quantizer yet"):
         model.quantizer  # noqa: B018
 

@@ -109,6 +109,13 @@ class Clip:
             found[place] = picture
         return torch.from_numpy(found).to(self.module.device, self.module.dtype)  # type: ignore[no-any-return]
 
+    def too_long(self, texts: Sequence[str]) -> list[bool]:
+        """Which of the texts have more tokens than the model reads."""
+        if not len(texts):
+            return []
+        whole = self.tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
+        return [len(row) > self.text_length for row in whole]
+
     def tokenize(self, texts: Sequence[str], *, full: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
         """Token numbers and which of them count [n, length]; `full` pads to the model's full length."""
         return self._padded(self._rows(texts), full)

@@ -43,6 +43,9 @@ class Encoder(Protocol):
     def texts(self, texts: Sequence[str]) -> np.ndarray:
         """Features [n, text_width] of texts, not normalised; what is too long is cut."""
 
+    def too_long(self, texts: Sequence[str]) -> list[bool]:
+        """Which of the texts are cut."""
+
 
 class EncoderLoader(Protocol):
     """Something small that can be sent to a worker process and opens the encoder there."""

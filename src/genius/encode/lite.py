@@ -119,6 +119,10 @@ class Lite:
                 list(pool.map(run, batches))
         return rows
 
+    def too_long(self, texts: Sequence[str]) -> list[bool]:
+        """Which of the texts have more than 128 tokens."""
+        return [bool(encoding.overflowing) for encoding in self._tokenizer.encode_batch(list(texts))]
+
 
 @dataclass(frozen=True)
 class LiteLoader:

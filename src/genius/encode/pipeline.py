@@ -33,15 +33,56 @@ IMAGE_BATCH = 16
 TEXT_BATCH = 512
 
 Encoded = tuple[np.ndarray, list[InputError | None]]
+Run = Callable[[Callable[..., Encoded], Iterable[Any]], Iterator[Encoded]]
 
 
 @dataclass
 class Report:
-    """What was done: how much was encoded, how much was known, what failed."""
+    """What was done: how much was encoded, how much was known, which pictures failed, by name."""
 
     encoded: int = 0
     known: int = 0
-    failures: list[InputError] = field(default_factory=list)
+    failed: dict[str, InputError] = field(default_factory=dict)
+
+    @property
+    def failures(self) -> list[InputError]:
+        """What was wrong with the pictures that failed."""
+        return list(self.failed.values())
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Under which keys of the cache pictures (by name) and texts are; a picture that failed has none."""
+
+    images: dict[str, bytes]
+    texts: dict[str, bytes]
+
+
+class Encoding:
+    """An encoder at work, with its cache and its worker processes; `encoding` opens one."""
+
+    def __init__(self, run: Run, images: FeatureCache, texts: FeatureCache) -> None:
+        self.images, self.texts = images, texts
+        self._run = run
+
+    def fill(self, contents: Contents, report: Report, *, bars: bool = True) -> Keys:
+        """Encode what the cache does not know yet; it is in the cache, batch by batch, when it is done."""
+        images = _encode_images(contents, self.images, self._run, report, bars)
+        texts = {text: content_key(text.encode()) for text in contents.texts}
+        _encode_texts(texts, self.texts, self._run, report, bars)
+        return Keys(images, texts)
+
+
+@contextlib.contextmanager
+def encoding(loader: EncoderLoader, encoder: Encoder, cache: Path, workers: int) -> Iterator[Encoding]:
+    """Open an encoder's cache, and worker processes if there shall be several."""
+    home = cache / encoder.fingerprint[:16]
+    with (
+        _workers(loader, encoder, workers) as run,
+        FeatureCache(home / "images.cache", encoder.image_width) as images,
+        FeatureCache(home / "texts.cache", encoder.text_width) as texts,
+    ):
+        yield Encoding(run, images, texts)
 
 
 def encode(
@@ -52,27 +93,20 @@ def encode(
     Stopped at any moment, it goes on where it was: what is encoded is in the cache, batch by batch.
     """
     encoder = loader(workers)
-    home = cache / encoder.fingerprint[:16]
     report = Report()
-    with (
-        _workers(loader, encoder, workers) as run,
-        FeatureCache(home / "images.cache", encoder.image_width) as images,
-        FeatureCache(home / "texts.cache", encoder.text_width) as texts,
-    ):
-        image_keys = _encode_images(contents, images, run, report)
-        text_keys = {text: content_key(text.encode()) for text in contents.texts}
-        _encode_texts(text_keys, texts, run, report)
+    with encoding(loader, encoder, cache, workers) as work:
+        keys = work.fill(contents, report)
         # The same pictures under the same names and the same texts are the same features.
         digest = content_key(
-            b"".join(name.encode() + key for name, key in (image_keys | text_keys).items())
+            b"".join(name.encode() + key for name, key in (keys.images | keys.texts).items())
         ).hex()
         if not is_of(out, encoder, digest):
             write_features(
                 out,
                 encoder,
                 digest,
-                (list(image_keys), images.rows(list(image_keys.values()))),
-                (list(text_keys), texts.rows(list(text_keys.values()))),
+                (list(keys.images), work.images.rows(list(keys.images.values()))),
+                (list(keys.texts), work.texts.rows(list(keys.texts.values()))),
             )
     return report
 
@@ -96,41 +130,42 @@ def tree_features(
     return Features.open(out, encoder), report
 
 
-Run = Callable[[Callable[..., Encoded], Iterable[Any]], Iterator[Encoded]]
-
-
-def _encode_images(contents: Contents, cache: FeatureCache, run: Run, report: Report) -> dict[str, bytes]:
+def _encode_images(
+    contents: Contents, cache: FeatureCache, run: Run, report: Report, bars: bool
+) -> dict[str, bytes]:
     """Fill the cache with the pictures; returns their keys by name, without those that failed."""
     keys: dict[str, bytes] = {}
     for name, source in contents.images.items():
         try:
             keys[name] = content_key(source.read())
         except InputError as error:
-            report.failures.append(error)
+            report.failed[name] = error
     names = list(keys)
     todo = [names[position] for position in cache.missing(list(keys.values()))]
     report.known += len(keys) - len(todo)
     batches = _batches(todo, IMAGE_BATCH)
     failed: set[bytes] = set()
-    with bar("encoding pictures", total=len(todo), unit="pictures") as shown:
+    with bar("encoding pictures", total=len(todo), unit="pictures", silent=not bars) as shown:
         done = run(encode_images, [[contents.images[name] for name in batch] for batch in batches])
         for batch, (rows, errors) in zip(batches, done, strict=True):
             bad = {position for position, error in enumerate(errors) if error is not None}
             good = [name for position, name in enumerate(batch) if position not in bad]
             cache.add([keys[name] for name in good], rows)
             failed |= {keys[batch[position]] for position in bad}
-            report.failures += [error for error in errors if error is not None]
+            report.failed |= {
+                name: error for name, error in zip(batch, errors, strict=True) if error is not None
+            }
             report.encoded += len(good)
             shown.advance(len(batch))
     return {name: key for name, key in keys.items() if key not in failed}
 
 
-def _encode_texts(keys: dict[str, bytes], cache: FeatureCache, run: Run, report: Report) -> None:
+def _encode_texts(keys: dict[str, bytes], cache: FeatureCache, run: Run, report: Report, bars: bool) -> None:
     texts = list(keys)
     todo = [texts[position] for position in cache.missing(list(keys.values()))]
     report.known += len(keys) - len(todo)
     batches = _batches(sorted(todo, key=len), TEXT_BATCH)  # texts of like length are quicker together
-    with bar("encoding texts", total=len(todo), unit="texts") as shown:
+    with bar("encoding texts", total=len(todo), unit="texts", silent=not bars) as shown:
         for batch, (rows, _) in zip(batches, run(encode_texts, batches), strict=True):
             cache.add([keys[text] for text in batch], rows)
             report.encoded += len(batch)

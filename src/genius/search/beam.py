@@ -29,11 +29,13 @@ class Beams:
         scores: summed log-probabilities float32 [queries, beams], -inf where there is no beam.
         codes: the codes int64 [queries, beams, depth], -1 where there is no beam.
         alive: for each level the nodes int64 [queries, beams] that were in the beam after it, -1 for none.
+        gains: the log-probability of each code float32 [queries, beams, depth], 0 where there is no beam.
     """
 
     scores: np.ndarray
     codes: np.ndarray
     alive: tuple[np.ndarray, ...]
+    gains: np.ndarray
 
     @property
     def depth(self) -> int:
@@ -78,15 +80,16 @@ def beam_search(
     shape = (len(vectors), beams)
     scores = np.full(shape, -np.inf, np.float32)
     alive = np.full((depth, *shape), -1, np.int64)
+    steps = np.zeros((*shape, depth), np.float32)
     block = max(1, FLOATS // (beams * max(decoder.sizes[:depth])))
     for start in range(0, len(vectors), block):
         some = slice(start, start + block)
         wanted = None if first is None else first[some]
-        _search(decoder, trie, vectors[some], wanted, keep, scores[some], alive[:, some])
+        _search(decoder, trie, vectors[some], wanted, keep, scores[some], alive[:, some], steps[some])
     codes = np.full((*shape, depth), -1, np.int64)
     found = alive[-1] >= 0
     codes[found] = trie.prefixes(depth, alive[-1][found])
-    return Beams(scores, codes, tuple(alive))
+    return Beams(scores, codes, tuple(alive), steps)
 
 
 def _search(
@@ -97,8 +100,9 @@ def _search(
     keep: Filter | None,
     scores: np.ndarray,
     alive: np.ndarray,
+    steps: np.ndarray,
 ) -> None:
-    """Search one block of queries and write what is found into `scores` and `alive`.
+    """Search one block of queries and write what is found into `scores`, `alive` and `steps`.
 
     Living beams are rows, and what may follow them are candidates, both in the order of their queries.
     """
@@ -107,6 +111,7 @@ def _search(
     queries = np.arange(len(vectors))
     ranks = nodes = np.zeros(len(vectors), np.int64)
     totals = np.zeros(len(vectors), np.float32)
+    path = np.zeros((len(vectors), 0), np.float32)  # the log-probabilities that led to each row
     for level, after in enumerate(alive):
         rows, nodes, codes = trie.children(level, nodes)
         gains = np.zeros(len(rows), np.float32) if decoding is None else decoding.scores()[rows, codes]
@@ -118,6 +123,7 @@ def _search(
         totals = totals[rows] + gains
         best, ranks = _best(queries[rows], totals, nodes, scores.shape)
         rows, nodes, codes, totals = rows[best], nodes[best], codes[best], totals[best]
+        path = np.column_stack([path[rows], gains[best]])
         queries = queries[rows]
         after[queries, ranks] = nodes
         if not len(rows):
@@ -129,6 +135,7 @@ def _search(
         else:
             decoding.advance(rows, codes)
     scores[queries, ranks] = totals
+    steps[queries, ranks] = path
 
 
 def _best(

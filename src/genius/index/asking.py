@@ -1,0 +1,90 @@
+"""From what a user says to queries that a model can embed, and what a model makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from genius.data.images import image_source
+from genius.data.instructions import Instructions, generic
+from genius.data.records import MODALITIES, ImageSource, Modality, Query
+from genius.data.text import clean
+from genius.errors import InputError
+from genius.index.searcher import ANY, Asked
+from genius.model import Model
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+LONG = "the text is longer than the encoder reads: what is behind was not looked at"
+
+
+def query_of(
+    query: Query | str | None,
+    text: str | None,
+    image: Path | str | bytes | Image.Image | ImageSource | None,
+    instruction: str | None,
+) -> Query:
+    """The query that these stand for. Raises InputError if there is none, or two."""
+    if isinstance(query, str):
+        if text is not None:
+            raise InputError("a search takes one text, and there are two")
+        query, text = None, query
+    if query is not None:
+        if text is not None or image is not None:
+            raise InputError("a Query holds its own text and image: give it alone")
+        return query if instruction is None else replace(query, instruction=instruction)
+    if not (text or "").strip() and image is None:
+        raise InputError("an empty query: give a text, an image or both")
+    source = None if image is None else image_source(image)
+    return Query(text=(text or "").strip() or None, image=source, instruction=instruction)
+
+
+def instruct(query: Query, want: Modality | None, known: Mapping[str, int]) -> Query:
+    """The query with its wanted modality and its instruction, as far as one can be told from the other.
+
+    What is wanted is `want`, or what the query says, or what its instruction is `known` to ask for. A query
+    that wants something and has no instruction gets a general one, as the model was trained with them; an
+    empty instruction is none.
+    """
+    want = want or query.want
+    if want is None and query.instruction:
+        number = known.get(_said(query.instruction))
+        want = None if number is None else MODALITIES[number]
+    instruction = query.instruction
+    if instruction is None and want is not None:
+        instruction = generic(query.modality, want)
+    return replace(query, want=want, instruction=instruction)
+
+
+def wanted_by_instruction(known: Mapping[str, int]) -> dict[str, int]:
+    """What instructions ask for, those of the house and those that the index knows from its sources."""
+    own = {prompt: MODALITIES.index(want) for prompt, want in Instructions().wanted_by_prompt().items()}
+    return {_said(prompt): want for prompt, want in {**own, **known}.items()}
+
+
+def _said(instruction: str) -> str:
+    return clean(instruction).casefold()
+
+
+def asked(model: Model, queries: Sequence[Query]) -> Asked:
+    """What a search needs of queries. Raises InputError for a picture that can't be read."""
+    parts = model.embed(queries)
+    wants = np.array([ANY if query.want is None else MODALITIES.index(query.want) for query in queries])
+    first = np.full(len(queries), ANY, np.int64)
+    for want in np.unique(wants[wants != ANY]):
+        codes = model.wanted_codes(int(want), int((wants == want).sum()))
+        if codes is not None:
+            first[wants == want] = codes
+    return Asked(model.vectors(parts), parts.joined, wants, first)
+
+
+def notes(model: Model, queries: Sequence[Query]) -> list[list[str]]:
+    """What to know of each query."""
+    texts, instructions = model.query_texts(queries)
+    cut = np.array(model.encoder.too_long(texts)) | np.array(model.encoder.too_long(instructions))
+    return [[LONG] if one else [] for one in cut]

@@ -1,0 +1,143 @@
+"""From items to codes and joined embeddings, through the feature cache if the model works from features."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from genius.data.images import load
+from genius.data.records import MODALITIES, Item
+from genius.data.text import clean
+from genius.encode.cache import FeatureCache, content_key
+from genius.encode.contents import Contents
+from genius.encode.pipeline import Encoding, Report, encoding
+from genius.encode.rows import Rows
+from genius.errors import InputError
+from genius.model import Model
+from genius.quantize.parts import Parts, concatenate
+
+_EMPTY = InputError("its text says nothing")
+
+PICTURES = 64
+"""How many pictures are in memory at a time, where there are no features."""
+
+
+@dataclass(frozen=True, eq=False)
+class CodedItems:
+    """Items that could be coded, and why the others could not.
+
+    Attributes:
+        places: which of the items these are, rising.
+        codes: uint16 [n, levels].
+        modality: the number of each one's modality.
+        joined: float16 [n, width].
+        pictures: the hashes of pictures' bytes, by id.
+        failed: by id.
+    """
+
+    places: np.ndarray
+    codes: np.ndarray
+    modality: np.ndarray
+    joined: np.ndarray
+    pictures: dict[str, bytes]
+    failed: dict[str, InputError]
+
+
+Coder = Callable[[Sequence[Item]], CodedItems]
+
+
+@dataclass(frozen=True, eq=False)
+class _Embedded:
+    places: list[int]
+    blocks: list[Parts]
+    pictures: dict[str, bytes]
+    failed: dict[str, InputError]
+
+
+@contextlib.contextmanager
+def coder(model: Model, cache: Path, workers: int) -> Iterator[Coder]:
+    """What codes items, a few hundred at a time; their ids must differ."""
+    if not model.joins_features:
+        yield lambda items: _coded(model, items, _from_pictures(model, items))
+        return
+    with encoding(model.encoder_loader, model.encoder, cache, workers) as work:
+        yield lambda items: _coded(model, items, _from_features(model, work, items))
+
+
+def _coded(model: Model, items: Sequence[Item], embedded: _Embedded) -> CodedItems:
+    places, modality = embedded.places, _modality([items[place] for place in embedded.places])
+    if not places:
+        codes = np.zeros((0, len(model.quantizer.sizes)), np.uint16)
+        joined = np.zeros((0, model.width), np.float16)
+    else:
+        parts = concatenate(embedded.blocks)
+        codes = model.quantizer.codes(model.vectors(parts), modality)
+        joined = parts.joined.astype(np.float16)
+    found = np.array(places, np.int64), codes, modality, joined
+    return CodedItems(*found, embedded.pictures, embedded.failed)
+
+
+def _from_features(model: Model, work: Encoding, items: Sequence[Item]) -> _Embedded:
+    """Pictures go by the item's id: two of one name need not be the same."""
+    contents, report = Contents(), Report()
+    texts = [clean(item.text) for item in items]
+    for item, text in zip(items, texts, strict=True):
+        if item.image is not None:
+            contents.images[item.id] = item.image
+        if text:
+            contents.texts.setdefault(text)
+    keys = work.fill(contents, report, bars=False)
+    failed = {
+        id: report.failed.get(id, InputError("its picture can't be read, like another with the same bytes"))
+        for id in contents.images
+        if id not in keys.images
+    }
+    failed |= {item.id: _EMPTY for item, text in zip(items, texts, strict=True) if not (item.image or text)}
+    places = [n for n, item in enumerate(items) if item.id not in failed]
+    blocks = []
+    if places:
+        images = _rows(work.images, [keys.images.get(items[n].id) for n in places])
+        spoken = _rows(work.texts, [keys.texts.get(texts[n]) for n in places])
+        blocks = [model.item_parts(images, spoken, _modality([items[n] for n in places]))]
+    return _Embedded(places, blocks, keys.images, failed)
+
+
+def _rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> Rows:
+    """Features by key, and which of them are there."""
+    present = np.array([key is not None for key in keys])
+    rows = np.zeros((len(keys), cache.width), np.float32)
+    if present.any():
+        rows[present] = cache.rows([key for key in keys if key is not None])
+    return rows, present
+
+
+def _from_pictures(model: Model, items: Sequence[Item]) -> _Embedded:
+    embedded = _Embedded([], [], {}, {})
+    for start in range(0, len(items), PICTURES):
+        pictures: list[Image.Image | None] = []
+        texts: list[str] = []
+        for place, item in enumerate(items[start : start + PICTURES], start):
+            text = clean(item.text)
+            try:
+                if item.image is None and not text:
+                    raise _EMPTY
+                pictures.append(None if item.image is None else load(item.image))
+                if item.image is not None:
+                    embedded.pictures[item.id] = content_key(item.image.read())
+            except InputError as error:
+                embedded.failed[item.id] = error
+                continue
+            texts.append(text)
+            embedded.places.append(place)
+        if texts:
+            embedded.blocks.append(model.record_parts(pictures, texts))
+    return embedded
+
+
+def _modality(items: Sequence[Item]) -> np.ndarray:
+    return np.array([MODALITIES.index(item.modality) for item in items], np.int64)

@@ -1,0 +1,255 @@
+"""An index: items that can be found, in a folder of a catalogue and segments.
+
+    index = Index.create("index/", model)
+    index.add(genius.read("photos/"))
+    for hit in index.search("a dog on the beach", want="image", k=5): ...
+
+A search sees one version of the index, and the next search the newest: others may write meanwhile.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from genius import __version__
+from genius.data.mbeir import Tree
+from genius.data.records import MODALITIES, ImageSource, Item, Modality, Query
+from genius.encode import pipeline
+from genius.errors import DamagedError, InputError, MismatchError, MissingError
+from genius.index import asking
+from genius.index.build import Added, Builder, only_writer
+from genius.index.catalogue import Catalogue
+from genius.index.coding import coder
+from genius.index.entries import item_of
+from genius.index.hit import Hits, hits_of
+from genius.index.segments import Coding
+from genius.index.view import View, check, make_folder, open_view
+from genius.model import Model
+from genius.search.beam import BEAMS
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+QUERIES = 256
+"""How many queries are searched at a time."""
+
+
+class Index:
+    """An index that is open, with the model that it was made by."""
+
+    def __init__(self, path: Path, catalogue: Catalogue, model: Model) -> None:
+        self.path, self.model = path, model
+        self._catalogue = catalogue
+        self._coding = _coding(model)
+        self._view: View | None = None
+        self._viewing = threading.Lock()
+        with catalogue.reading():
+            self._current()  # what is damaged is refused here, and not in the midst of a search
+
+    @classmethod
+    def create(cls, path: Path | str, model: Model | Path | str) -> Index:
+        """Make an empty index at `path`, for items coded by the model.
+
+        Raises InputError if something stands there, MissingError if the model has no quantizer yet.
+        """
+        path, model = Path(path), _model(model)
+        coding = _coding(model)
+        settings = {
+            "model": {"path": str(model.path.resolve()), "fingerprint": model.fingerprint},
+            "sizes": coding.sizes,
+            "width": model.width,
+            "made_by": f"genius {__version__}",
+            "made_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        }
+        make_folder(path, settings)
+        return cls.open(path, model)
+
+    @classmethod
+    def open(cls, path: Path | str, model: Model | Path | str | None = None) -> Index:
+        """The index at `path`, with the model that it was made by: the one given, or from its old place.
+
+        Raises InputError (no index), MismatchError (another model), MissingError (no model) or DamagedError.
+        """
+        path = Path(path)
+        if not path.exists():
+            raise InputError("there is nothing here", path=path)
+        catalogue = Catalogue(path)
+        made_by = catalogue.settings()["model"]
+        if model is None and not Path(made_by["path"]).exists():
+            raise MissingError(
+                f"{path} was made by the model at {made_by['path']}, which is gone: say where it is now"
+            )
+        model = _model(made_by["path"] if model is None else model)
+        if model.fingerprint != made_by["fingerprint"]:
+            raise MismatchError(
+                f"{path} was made by the model {made_by['fingerprint'][:12]}, but {model.path} is "
+                f"{model.fingerprint[:12]}: bring the old one back, or make the index again with genius index"
+            )
+        return cls(path, catalogue, model)
+
+    def close(self) -> None:
+        """Let go of the index."""
+        self._catalogue.close()
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """How many items there are."""
+        return len(self._catalogue)
+
+    def __contains__(self, id: str) -> bool:
+        return bool(self._catalogue.known([id]))
+
+    def __iter__(self) -> Iterator[Item]:
+        """All items, in the order in which they were added."""
+        return (item_of(entry, self._catalogue.path) for _, entry in self._catalogue.walk())
+
+    # --- adding
+
+    def add(
+        self,
+        items: Iterable[Item],
+        *,
+        strict: bool = False,
+        cache: Path | None = None,
+        workers: int = 1,
+        total: int | None = None,
+    ) -> Added:
+        """Add items, in blocks; each is there for good when it is committed. Says what became of them.
+
+        An item that is there as it is costs a look, so a run that was stopped goes on where it was; an id
+        with other content takes the old one's place. What can't be read is left out and reported, or raised
+        if `strict`. Several `workers` are processes: a script must then guard its main part. `total` is for
+        the bar, if it is known how many items there are.
+        """
+        with only_writer(self.path), coder(self.model, cache or pipeline.default_cache(), workers) as code:
+            if isinstance(items, Tree):
+                self._catalogue.add_instructions(
+                    {
+                        prompt: MODALITIES.index(want)
+                        for prompt, want in items.instructions.wanted_by_prompt().items()
+                    }
+                )
+            model = self.model.fingerprint
+            builder = Builder(self.path, self._catalogue, self._coding, model, code, strict=strict)
+            return builder.add(items, total)
+
+    # --- searching
+
+    def search(
+        self,
+        query: Query | str | None = None,
+        *,
+        text: str | None = None,
+        image: Path | str | bytes | Image.Image | ImageSource | None = None,
+        instruction: str | None = None,
+        want: Modality | str | None = None,
+        k: int = 10,
+        beam: int = BEAMS,
+        rerank: bool = True,
+    ) -> Hits:
+        """The k items that answer best, by text, image or both (or a Query that holds them).
+
+        `want` or a known instruction says which modality shall be found; otherwise any is. If the pool holds
+        k items of it, k are returned: the beam widens as needed. With `rerank`, all items under the beams are
+        ordered by the cosine of joined embeddings; without, by the log-probabilities of their codes.
+        """
+        asked = asking.query_of(query, text, image, instruction)
+        return self.search_many([asked], want=want, k=k, beam=beam, rerank=rerank)[0]
+
+    def search_many(
+        self,
+        queries: Iterable[Query | str],
+        *,
+        want: Modality | str | None = None,
+        k: int = 10,
+        beam: int = BEAMS,
+        rerank: bool = True,
+    ) -> list[Hits]:
+        """What answers each query; all see the same version of the index."""
+        if k < 1:
+            raise InputError(f"k must be at least 1, not {k}")
+        if beam < 1:
+            raise InputError(f"a search needs at least one beam, not {beam}")
+        wanted = None if want is None else Modality.parse(want)
+        asked = [asking.query_of(query, None, None, None) for query in queries]
+        with self._catalogue.reading():
+            view, known = self._current(), asking.wanted_by_instruction(self._catalogue.instructions())
+            asked = [asking.instruct(query, wanted, known) for query in asked]
+            found: list[Hits] = []
+            for start in range(0, len(asked), QUERIES):
+                found += self._search(view, asked[start : start + QUERIES], k, beam, rerank)
+        return found
+
+    def _search(self, view: View, queries: Sequence[Query], k: int, beam: int, rerank: bool) -> list[Hits]:
+        asked, notes = asking.asked(self.model, queries), asking.notes(self.model, queries)
+        if not len(view):
+            return [Hits([], [], rerank=rerank, notes=[*own, "the index is empty"]) for own in notes]
+        hits = []
+        for candidates, own in zip(view.searcher.search(asked, k, beam), notes, strict=True):
+            rankings = candidates.plain(k), candidates.reranked(k)
+            rows = candidates.rows[np.unique(np.concatenate(rankings))]
+            items = self._items(rows)
+            scores = candidates.gains.sum(1), candidates.cosines
+            plain, reranked = (
+                hits_of(candidates, places, score, items)
+                for places, score in zip(rankings, scores, strict=True)
+            )
+            hits.append(Hits(plain, reranked, rerank=rerank, notes=own))
+        return hits
+
+    def _items(self, rows: np.ndarray) -> dict[int, Item]:
+        entries = self._catalogue.entries(rows.tolist())
+        if len(entries) != len(rows):
+            raise DamagedError(
+                f"{self._catalogue.path} lacks items that a segment holds: make the index again"
+            )
+        return {row: item_of(entry, self._catalogue.path) for row, entry in entries.items()}
+
+    # --- what there is
+
+    def describe(self) -> dict[str, Any]:
+        """What the index was made with, and what is in it."""
+        with self._catalogue.reading():
+            counts = self._catalogue.modalities()
+            return {
+                **self._catalogue.settings(),
+                "version": self._catalogue.state().version,
+                "items": len(self),
+                "modalities": {str(MODALITIES[number]): count for number, count in sorted(counts.items())},
+                "segments": len(self._catalogue.segments()),
+                "removed": len(self._catalogue.removed()),
+            }
+
+    def verify(self) -> None:
+        """Look at every byte of catalogue and segments. Raises DamagedError."""
+        with self._catalogue.reading():
+            check(self.path, self._catalogue, self._coding)
+
+    def _current(self) -> View:
+        """The version that this thread is reading."""
+        with self._viewing:
+            self._view = open_view(self.path, self._catalogue, self.model, self._coding, self._view)
+            return self._view
+
+
+def _model(model: Model | Path | str) -> Model:
+    return model if isinstance(model, Model) else Model.open(model)
+
+
+def _coding(model: Model) -> Coding:
+    quantizer = model.quantizer
+    return Coding(quantizer.sizes, quantizer.semantic, told=quantizer.first == "given")

@@ -1,0 +1,142 @@
+"""A segment: the codes of some items, sorted and packed, with their embeddings in the same order.
+
+It is an artifact, checksummed and never changed. `rows.npy` are the catalogue's row numbers; `exact.npy` the
+joined embeddings in 16-bit floats, `coarse.npy` the same in 8-bit integers times one `scale`. What modality
+an item has is told by its first code; where that is learned, `modality.npy` says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from genius import storage
+from genius.errors import DamagedError
+from genius.search.packed import PackedCodes
+
+KIND = "segment"
+FORMAT = 1
+FOLDER = "segments"
+
+
+@dataclass(frozen=True)
+class Coding:
+    """What codes are made of, the same in all segments of an index.
+
+    Attributes:
+        sizes: how many codes each level has.
+        semantic: the first level that codes meaning.
+        told: whether the first code is the item's modality.
+    """
+
+    sizes: tuple[int, ...]
+    semantic: int
+    told: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Items that become a segment: codes [n, levels], modality [n], embeddings [n, width], rows [n]."""
+
+    codes: np.ndarray
+    modality: np.ndarray
+    joined: np.ndarray
+    rows: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A segment that is open; its arrays, all in the order of codes, are mapped from its files."""
+
+    fingerprint: str
+    packed: PackedCodes
+    rows: np.ndarray
+    exact: np.ndarray
+    coarse: np.ndarray
+    scale: float
+    _modality: np.ndarray | None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """Codes uint16 [n, levels]."""
+        return self.packed.codes(np.arange(len(self)))
+
+    @property
+    def modality(self) -> np.ndarray:
+        """The number of each item's modality."""
+        return self.codes[:, 0] if self._modality is None else self._modality
+
+
+def segment_path(index: Path, number: int) -> Path:
+    """Where the segment of an index with this number is."""
+    return index / FOLDER / f"{number:08d}"
+
+
+def write_segment(path: Path, block: Block, coding: Coding, model: str) -> str:
+    """Write a block of items as a segment; it is on the disk when this returns its fingerprint."""
+    packed, order = PackedCodes.build(block.codes, coding.sizes, coding.semantic)
+    joined = block.joined[order]
+    scale = max(float(np.abs(joined).max(initial=0)), 1e-6) / 127
+    number = np.uint32 if int(block.rows.max()) <= np.iinfo(np.uint32).max else np.uint64
+    arrays = {
+        **packed.arrays(),
+        "rows": block.rows[order].astype(number),
+        "exact": joined.astype(np.float16),
+        "coarse": np.rint(joined.astype(np.float32) / scale).astype(np.int8),
+    }
+    if not coding.told:
+        arrays["modality"] = block.modality[order].astype(np.uint8)
+    settings = {"sizes": coding.sizes, "semantic": coding.semantic, "told": coding.told, "scale": scale}
+    with storage.create(
+        path, kind=KIND, format=FORMAT, settings=settings, made_from={"model": model}
+    ) as draft:
+        for name, array in arrays.items():
+            np.save(draft.folder / f"{name}.npy", array)
+        draft.counts["items"] = len(order)
+    return storage.read_manifest(path).fingerprint
+
+
+def open_segment(path: Path, coding: Coding, fingerprint: str, *, verify: bool = False) -> Segment:
+    """The segment at `path`, if it is the one with this fingerprint, and whole. Raises DamagedError."""
+    if not path.exists():
+        raise DamagedError(f"{path} is gone: bring it back, or make the index again")
+    artifact = storage.open(path, kind=KIND, format=FORMAT, verify=verify)
+    settings, count = artifact.manifest.settings, int(artifact.manifest.counts["items"])
+    if artifact.fingerprint != fingerprint:
+        raise DamagedError(f"{path} is not the segment that the catalogue names: make the index again")
+
+    def mapped(name: str) -> np.ndarray:
+        array: np.ndarray = np.load(artifact.file(f"{name}.npy"), mmap_mode="r")
+        return array
+
+    kept = [name for name in ("hi", "lo", "firsts", "cells") if f"{name}.npy" in artifact.manifest.files]
+    packed = PackedCodes.from_arrays(
+        {name: mapped(name) for name in kept}, coding.sizes, coding.semantic, count
+    )
+    return Segment(
+        fingerprint,
+        packed,
+        mapped("rows"),
+        mapped("exact"),
+        mapped("coarse"),
+        float(settings["scale"]),
+        None if coding.told else mapped("modality"),
+    )
+
+
+def gather(segments: Sequence[Segment], numbers: np.ndarray) -> np.ndarray:
+    """Exact embeddings float32 [n, width] of items by number, through all segments one after another."""
+    starts = np.cumsum([0, *map(len, segments)])
+    owners = np.searchsorted(starts, numbers, side="right") - 1
+    found = np.empty((len(numbers), segments[0].exact.shape[1]), np.float32)
+    for owner in np.unique(owners):
+        mine = owners == owner
+        found[mine] = segments[owner].exact[numbers[mine] - starts[owner]]
+    return found

@@ -1,0 +1,91 @@
+"""One version of an index, open to be searched, and what makes and checks its folder."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genius import atomic
+from genius.errors import DamagedError, InputError
+from genius.index.catalogue import FILE, Catalogue
+from genius.index.searcher import Searcher
+from genius.index.segments import FOLDER, Coding, Segment, open_segment, segment_path
+from genius.model import Model
+
+
+def is_index(path: Path | str) -> bool:
+    """Whether `path` is a folder with a catalogue."""
+    return Path(path, FILE).is_file()
+
+
+def make_folder(path: Path, settings: Mapping[str, Any]) -> None:
+    """Make an empty index at `path`, at one stroke. Raises InputError if something stands there."""
+    if is_index(path):
+        raise InputError("is an index already: open it, or choose another place", path=path)
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise InputError("holds something else: choose another place for the index", path=path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{path.name}.part-"
+    atomic.remove_abandoned(path.parent, prefix)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
+    with atomic.held(folder):
+        try:
+            Catalogue.create(folder, settings)
+            (folder / FOLDER).mkdir()
+            atomic.sync(folder)
+            atomic.replace_folder(folder, path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The segments of one version by number, and the rows that no longer stand for an item."""
+
+    version: int
+    segments: Mapping[int, Segment]
+    removed: np.ndarray
+    model: Model
+    coding: Coding
+
+    def __len__(self) -> int:
+        return sum(map(len, self.segments.values())) - len(self.removed)
+
+    @cached_property
+    def searcher(self) -> Searcher:
+        """What searches this version; made when it is first needed."""
+        segments = list(self.segments.values())
+        return Searcher(self.model.decoder, segments, self.removed, told=self.coding.told)
+
+
+def open_view(path: Path, catalogue: Catalogue, model: Model, coding: Coding, old: View | None) -> View:
+    """The version that this thread reads; segments that were open before stay so. Raises DamagedError."""
+    version = catalogue.state().version
+    if old is not None and old.version == version:
+        return old
+    known = {} if old is None else old.segments
+    segments = {
+        entry.number: known.get(entry.number)
+        or open_segment(segment_path(path, entry.number), coding, entry.fingerprint)
+        for entry in catalogue.segments()
+    }
+    return View(version, segments, catalogue.removed(), model, coding)
+
+
+def check(path: Path, catalogue: Catalogue, coding: Coding) -> None:
+    """Look at every byte of catalogue and segments, and whether they fit. Raises DamagedError."""
+    catalogue.check()
+    rows = [np.zeros(0, np.int64)]
+    for entry in catalogue.segments():
+        segment = open_segment(segment_path(path, entry.number), coding, entry.fingerprint, verify=True)
+        rows.append(segment.rows.astype(np.int64))
+    named = np.concatenate([np.array([row for row, _ in catalogue.walk()], np.int64), catalogue.removed()])
+    if not np.array_equal(np.sort(np.concatenate(rows)), np.sort(named)):
+        raise DamagedError(f"{path}: catalogue and segments don't name the same rows; make the index again")
