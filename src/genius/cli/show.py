@@ -24,7 +24,9 @@ def register(app: typer.Typer) -> None:
 
 
 def show(
-    path: Annotated[Path, typer.Argument(help="A folder or file: an artifact of genius, or a collection.")],
+    path: Annotated[
+        Path, typer.Argument(help="A folder or file: an artifact or index of genius, or a collection.")
+    ],
     verify: Annotated[bool, typer.Option(help="Check every byte of an artifact, large files too.")] = False,
     sheet: Annotated[Path | None, typer.Option(help="Write a contact sheet of the collection (PNG).")] = None,
     root: Annotated[Path | None, typer.Option(help="Where a table's pictures are, if not beside it.")] = None,
@@ -34,7 +36,11 @@ def show(
     """Tell what PATH is, what made it and whether it is whole."""
     from genius import storage
     from genius.data.mbeir import is_tree
+    from genius.index.view import is_index
 
+    if is_index(path):
+        _show_index(path, verify, as_json)
+        return
     collection = is_tree(path)  # the demo corpus is both: an artifact, and a collection to look into
     if storage.is_artifact(path):
         _show_artifact(path, verify, as_json and not collection)
@@ -73,6 +79,27 @@ def _show_artifact(path: Path, verify: bool, as_json: bool) -> None:
     files.print()
 
 
+def _show_index(path: Path, verify: bool, as_json: bool) -> None:
+    import orjson
+
+    from genius.index.checking import describe
+
+    found = describe(path, verify=verify)
+    if as_json:
+        typer.echo(orjson.dumps(found).decode())
+        return
+    facts = Table(("", ""), title=f"{path}: index of {found['items']:,} items, {size(found['bytes'])}")
+    facts.add("whole", "yes, every byte" if verify else "yes; --verify checks the catalogue and every byte")
+    facts.add("made by", f"{found['made_by']} at {found['made_at']}")
+    facts.add("model", f"{found['model']['path']} ({found['model']['fingerprint'][:12]})")
+    facts.add("codes", " × ".join(map(str, found["coding"]["sizes"])))
+    for name, count in found["modalities"].items():
+        facts.add(name, count)
+    for name in ("segments", "removed", "version"):
+        facts.add(name, found[name])
+    facts.print()
+
+
 def _show_collection(path: Path, root: Path | None, strict: bool, sheet: Path | None, as_json: bool) -> None:
     import orjson
 
@@ -107,7 +134,7 @@ def _show_collection(path: Path, root: Path | None, strict: bool, sheet: Path | 
     parts = ", ".join(f"{count:,} {name}" for name, count in modalities.most_common())
     typer.echo(f"{path}: {collection.kind} of {modalities.total():,} items ({parts})")
     for item in first:
-        typer.echo(f"  {item.id}: {_shortened(item.text)}{f' [{item.image.name}]' if item.image else ''}")
+        typer.echo(f"  {item.id}: {shortened(item.text)}{f' [{item.image.name}]' if item.image else ''}")
     for table in tables:
         table.print()
     show_failures(collection.failures.count, collection.failures.first)
@@ -156,6 +183,7 @@ def show_failures(count: int, first: list[Any]) -> None:
         typer.echo(f"  … and {count - 5:,} more", err=True)
 
 
-def _shortened(text: str | None, letters: int = 70) -> str:
+def shortened(text: str | None, letters: int = 70) -> str:
+    """A text on one line, cut where it is too long."""
     line = " ".join((text or "").split())
     return line if len(line) <= letters else line[: letters - 1] + "…"

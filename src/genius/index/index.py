@@ -12,9 +12,10 @@ from __future__ import annotations
 import datetime
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from genius.index.coding import coder
 from genius.index.entries import item_of
 from genius.index.hit import Hits, hits_of
 from genius.index.segments import Coding
-from genius.index.view import View, check, make_folder, open_view
+from genius.index.view import View, make_folder, open_view
 from genius.model import Model
 from genius.search.beam import BEAMS
 
@@ -63,7 +64,7 @@ class Index:
         coding = _coding(model)
         settings = {
             "model": {"path": str(model.path.resolve()), "fingerprint": model.fingerprint},
-            "sizes": coding.sizes,
+            "coding": asdict(coding),
             "width": model.width,
             "made_by": f"genius {__version__}",
             "made_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -218,26 +219,6 @@ class Index:
                 f"{self._catalogue.path} lacks items that a segment holds: make the index again"
             )
         return {row: item_of(entry, self._catalogue.path) for row, entry in entries.items()}
-
-    # --- what there is
-
-    def describe(self) -> dict[str, Any]:
-        """What the index was made with, and what is in it."""
-        with self._catalogue.reading():
-            counts = self._catalogue.modalities()
-            return {
-                **self._catalogue.settings(),
-                "version": self._catalogue.state().version,
-                "items": len(self),
-                "modalities": {str(MODALITIES[number]): count for number, count in sorted(counts.items())},
-                "segments": len(self._catalogue.segments()),
-                "removed": len(self._catalogue.removed()),
-            }
-
-    def verify(self) -> None:
-        """Look at every byte of catalogue and segments. Raises DamagedError."""
-        with self._catalogue.reading():
-            check(self.path, self._catalogue, self._coding)
 
     def _current(self) -> View:
         """The version that this thread is reading."""

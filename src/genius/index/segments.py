@@ -7,10 +7,11 @@ an item has is told by its first code; where that is learned, `modality.npy` say
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,11 @@ class Coding:
     sizes: tuple[int, ...]
     semantic: int
     told: bool
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> Coding:
+        """From what the catalogue's settings say."""
+        return cls(tuple(fields["sizes"]), fields["semantic"], fields["told"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""One version of an index, open to be searched, and what makes and checks its folder."""
+"""One version of an index, open to be searched, and what makes its folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from genius import atomic
-from genius.errors import DamagedError, InputError
+from genius.errors import InputError
 from genius.index.catalogue import FILE, Catalogue
 from genius.index.searcher import Searcher
 from genius.index.segments import FOLDER, Coding, Segment, open_segment, segment_path
@@ -77,15 +77,3 @@ def open_view(path: Path, catalogue: Catalogue, model: Model, coding: Coding, ol
         for entry in catalogue.segments()
     }
     return View(version, segments, catalogue.removed(), model, coding)
-
-
-def check(path: Path, catalogue: Catalogue, coding: Coding) -> None:
-    """Look at every byte of catalogue and segments, and whether they fit. Raises DamagedError."""
-    catalogue.check()
-    rows = [np.zeros(0, np.int64)]
-    for entry in catalogue.segments():
-        segment = open_segment(segment_path(path, entry.number), coding, entry.fingerprint, verify=True)
-        rows.append(segment.rows.astype(np.int64))
-    named = np.concatenate([np.array([row for row, _ in catalogue.walk()], np.int64), catalogue.removed()])
-    if not np.array_equal(np.sort(np.concatenate(rows)), np.sort(named)):
-        raise DamagedError(f"{path}: catalogue and segments don't name the same rows; make the index again")

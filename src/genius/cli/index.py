@@ -1,0 +1,44 @@
+"""`genius index`: a collection made ready to be searched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command(epilog="Example: genius index photos/ -m model/ -o index/")(index)
+
+
+def index(
+    source: Annotated[
+        Path, typer.Argument(help="A collection: folder, JSONL, CSV, Parquet, tar, M-BEIR tree.")
+    ],
+    model: Annotated[Path, typer.Option("--model", "-m", help="The model that codes the items.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the index is, or shall be.")],
+    workers: Annotated[int, typer.Option(help="Processes; 0 is one per core.")] = 0,
+    root: Annotated[Path | None, typer.Option(help="Where a table's pictures are, if not beside it.")] = None,
+    strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
+) -> None:
+    """Put the items of SOURCE into an index; stopped, it goes on where it was when it is started again."""
+    from genius.cli.show import show_failures
+    from genius.data.read import read
+    from genius.encode.runtime import cores
+    from genius.index.index import Index
+    from genius.index.view import is_index
+    from genius.progress import log_to_terminal, track
+
+    log_to_terminal()
+    collection = read(source, root=root, strict=strict)
+    total = sum(1 for _ in track(collection, "reading"))
+    with Index.open(out, model) if is_index(out) else Index.create(out, model) as target:
+        report = target.add(collection, strict=strict, workers=workers or cores(), total=total)
+        typer.echo(
+            f"{out}: {len(target):,} items; {report.added:,} added now, {report.replaced:,} replaced, "
+            f"{report.known:,} known before"
+        )
+    failures = [*collection.failures.first, *report.failures.first]
+    show_failures(collection.failures.count + report.failures.count, failures)
