@@ -202,10 +202,10 @@ class Catalogue:
 
     @property
     def _connection(self) -> sqlite3.Connection:
+        if not self._closing.alive:
+            raise GeniusError(f"{self.path.parent} was closed: open the index again")
         connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
         if connection is None:
-            if not self._closing.alive:
-                raise GeniusError(f"{self.path.parent} was closed: open the index again")
             # Threads don't share it, but whoever closes the catalogue closes all.
             connection = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
             self._connections.append(connection)

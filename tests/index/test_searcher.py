@@ -1,0 +1,186 @@
+"""Search over segments against going through all items by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genius.decode.geometry import Geometry
+from genius.index.searcher import ANY, Asked, Candidates, Searcher
+from genius.index.segments import Block, Coding
+from tests.index.made_up import CODING, LEARNED, NO_FIRST, WIDTH, block, in_memory
+
+
+@dataclass
+class Pool:
+    """Items as they are, and the same in a searcher."""
+
+    searcher: Searcher
+    geometry: Geometry
+    codes: np.ndarray
+    modality: np.ndarray
+    joined: np.ndarray
+    rows: np.ndarray
+
+    def wanted(self, want: int) -> np.ndarray:
+        return np.flatnonzero((self.modality == want) | (want == ANY))
+
+    def log_probabilities(self, vector: np.ndarray, item: int, *, free: bool) -> np.ndarray:
+        """Of an item's code, level by level."""
+        residual, found = vector.astype(np.float64), []
+        for level, code in enumerate(self.codes[item]):
+            book = self.geometry.codebooks[level]
+            logits = -((residual - book) ** 2).sum(1) / self.geometry.temperature
+            found.append(logits[code] - np.log(np.exp(logits - logits.max()).sum()) - logits.max())
+            residual = residual - book[code]
+        return np.array([0.0, *found[1:]] if free else found)
+
+
+def pool(seed: int, sizes: list[int], coding: Coding, removed: float = 0.0) -> Pool:
+    random = np.random.default_rng(seed)
+    blocks: list[Block] = []
+    for count in sizes:
+        blocks.append(block(random, count, coding, 1 + sum(len(made.rows) for made in blocks)))
+    rows = np.concatenate([made.rows for made in blocks])
+    gone = rows[random.random(len(rows)) < removed]
+    geometry = Geometry([random.normal(size=(size, WIDTH)) for size in coding.sizes], 2.0)
+    segments = [in_memory(made, coding) for made in blocks]
+    searcher = Searcher(geometry, segments, gone, told=coding.told)
+    live = ~np.isin(rows, gone)
+    every = [
+        np.concatenate(arrays)[live]
+        for arrays in zip(*((b.codes, b.modality, b.joined) for b in blocks), strict=True)
+    ]
+    return Pool(searcher, geometry, *every, rows[live])
+
+
+def ask(random: np.random.Generator, queries: int, coding: Coding, wants: list[int]) -> Asked:
+    want = random.choice(wants, queries)
+    first = want if coding.semantic else np.full(queries, ANY)
+    vectors = random.normal(size=(queries, WIDTH)).astype(np.float32)
+    joined = (random.integers(-2, 3, (queries, WIDTH)) / 2).astype(np.float32)
+    return Asked(vectors, joined, want, first)
+
+
+CODINGS = st.sampled_from([CODING, LEARNED, NO_FIRST])
+SIZES = st.lists(st.integers(1, 25), min_size=1, max_size=3)
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 1000), SIZES, CODINGS, st.sampled_from([0.0, 0.3]), st.integers(1, 90), st.integers(1, 30)
+)
+def test_k_of_what_is_wanted_once_each_and_in_order(
+    seed: int, sizes: list[int], coding: Coding, removed: float, k: int, beams: int
+) -> None:
+    made = pool(seed, sizes, coding, removed)
+    asked = ask(np.random.default_rng(seed), 3, coding, [ANY, 0, 1, 2])
+    for query, found in enumerate(made.searcher.search(asked, k, beams)):
+        wanted = made.wanted(int(asked.want[query]))
+        by_row = {int(made.rows[item]): int(item) for item in wanted}
+        likeness = made.joined.astype(np.float32) @ asked.joined[query]
+        for ranking in (found.plain(k), found.reranked(k)):
+            rows = found.rows[ranking].tolist()
+            assert len(rows) == min(k, len(wanted))
+            assert len(set(rows)) == len(rows)
+            assert set(rows) <= set(by_row)
+        for place, row in enumerate(found.rows.tolist()):
+            item = by_row[row]
+            assert found.codes[place].tolist() == made.codes[item].tolist()
+            assert found.cosines[place] == pytest.approx(likeness[item], abs=1e-5)
+            for depth, count in enumerate(found.below[place], 1):
+                assert count == (made.codes[:, :depth] == made.codes[item, :depth]).all(1).sum()
+        best = [(-found.cosines[place], found.rows[place]) for place in found.reranked(k)]
+        assert best == sorted(best)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 1000), SIZES, CODINGS)
+def test_wide_beams_give_both_rankings_of_all_items(seed: int, sizes: list[int], coding: Coding) -> None:
+    made = pool(seed, sizes, coding)
+    asked = ask(np.random.default_rng(seed), 2, coding, [ANY, 1] if coding.told else [ANY])
+    for query, found in enumerate(made.searcher.search(asked, 1000, 1000)):
+        wanted = made.wanted(int(asked.want[query]))
+        likeness = made.joined.astype(np.float32) @ asked.joined[query]
+        free = asked.first[query] != ANY
+        gains = {item: made.log_probabilities(asked.vectors[query], item, free=free) for item in wanted}
+        by_cosine = sorted(wanted, key=lambda item: (-likeness[item], made.rows[item]))
+        assert found.rows[found.reranked(1000)].tolist() == made.rows[by_cosine].tolist()
+        buckets = sorted({tuple(made.codes[item]) for item in wanted})
+        score = {tuple(made.codes[item]): round(float(gains[item].sum()), 4) for item in wanted}
+        order = {code: n for n, code in enumerate(sorted(buckets, key=lambda code: (-score[code], code)))}
+        plain = [made.rows.tolist().index(row) for row in found.rows[found.plain(1000)]]
+        scores = [score[tuple(made.codes[item])] for item in plain]
+        assert scores == sorted(scores, reverse=True)
+        for one, other in zip(plain, plain[1:], strict=False):
+            if tuple(made.codes[one]) == tuple(made.codes[other]):
+                assert (-likeness[one], made.rows[one]) < (-likeness[other], made.rows[other])
+        assert len(order) == len({tuple(code) for code in found.codes.tolist()})
+        for place, row in enumerate(found.rows.tolist()):
+            item = made.rows.tolist().index(row)
+            np.testing.assert_allclose(found.gains[place], gains[item], atol=1e-4)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 1000), CODINGS, st.integers(1, 6))
+def test_a_query_does_not_depend_on_its_company(seed: int, coding: Coding, beams: int) -> None:
+    made = pool(seed, [30, 5], coding)
+    asked = ask(np.random.default_rng(seed), 6, coding, [ANY, 0, 1, 2])
+    together = made.searcher.search(asked, 5, beams)
+    for query, found in enumerate(together):
+        alone = made.searcher.search(asked[np.array([query])], 5, beams)[0]
+        _same(found, alone)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1000), CODINGS)
+def test_how_items_lie_in_segments_makes_no_difference(seed: int, coding: Coding) -> None:
+    random = np.random.default_rng(seed)
+    one = block(random, 40, coding)
+    geometry = Geometry([random.normal(size=(size, WIDTH)) for size in coding.sizes], 2.0)
+    asked = ask(random, 4, coding, [ANY, 0, 1, 2])
+    found = []
+    for bounds in ([0, 40], [0, 1, 15, 40]):
+        parts = [
+            Block(*(array[a:b] for array in (one.codes, one.modality, one.joined, one.rows)))
+            for a, b in zip(bounds, bounds[1:], strict=False)
+        ]
+        segments = [in_memory(part, coding) for part in parts]
+        found.append(
+            Searcher(geometry, segments, np.zeros(0, np.int64), told=coding.told).search(asked, 7, 3)
+        )
+    for whole, parted in zip(*found, strict=True):
+        _same(whole, parted)
+
+
+def _same(one: Candidates, other: Candidates) -> None:
+    for ranking in (Candidates.plain, Candidates.reranked):
+        first, second = ranking(one, 5), ranking(other, 5)
+        np.testing.assert_array_equal(one.rows[first], other.rows[second])
+        np.testing.assert_array_equal(one.cosines[first], other.cosines[second])
+        np.testing.assert_allclose(one.gains[first], other.gains[second], atol=1e-5)
+
+
+def test_one_item_and_all_items_under_one_code() -> None:
+    alone = pool(0, [1], CODING)
+    asked = ask(np.random.default_rng(0), 1, CODING, [ANY])
+    assert alone.searcher.search(asked, 10, 50)[0].rows.tolist() == [1]
+    random = np.random.default_rng(1)
+    made = block(random, 20, CODING)
+    same = Block(np.tile(made.codes[:1], (20, 1)), np.tile(made.modality[:1], 20), made.joined, made.rows)
+    geometry = alone.geometry
+    searcher = Searcher(geometry, [in_memory(same, CODING)], np.zeros(0, np.int64), told=True)
+    found = searcher.search(asked, 5, 1)[0]
+    assert len(found.rows) == 20
+    assert found.plain(5).tolist() == found.reranked(5).tolist()
+    assert set(found.below[:, -1]) == {20}
+
+
+def test_nothing_is_left() -> None:
+    made = pool(0, [5], CODING, removed=1.1)
+    asked = ask(np.random.default_rng(0), 2, CODING, [ANY, 0])
+    assert [len(found.rows) for found in made.searcher.search(asked, 3, 3)] == [0, 0]

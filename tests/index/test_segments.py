@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from genius.errors import DamagedError
+from genius.index.segments import Coding, gather, open_segment, write_segment
+from tests.index.made_up import CODING, LEARNED, NO_FIRST, block, segment
+
+
+@pytest.mark.parametrize("coding", [CODING, LEARNED, NO_FIRST])
+@pytest.mark.parametrize("count", [1, 50, 45_000])
+def test_what_is_written_is_what_is_opened(tmp_path: Path, coding: Coding, count: int) -> None:
+    made = block(np.random.default_rng(count), count, coding, first_row=7)
+    found = segment(tmp_path / "s", made, coding)
+    order = np.lexsort((np.arange(count), *made.codes.T[::-1]))
+    np.testing.assert_array_equal(found.codes, made.codes[order])
+    np.testing.assert_array_equal(found.rows, made.rows[order])
+    np.testing.assert_array_equal(found.exact, made.joined[order])
+    np.testing.assert_array_equal(found.modality, made.modality[order])
+    assert found.coarse.dtype == np.int8
+    off = np.abs(found.coarse * found.scale - made.joined[order].astype(np.float32))
+    assert off.max() <= found.scale / 2 + 1e-6
+    assert (tmp_path / "s/modality.npy").exists() != coding.told
+
+
+def test_embeddings_are_gathered_through_several_segments(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    made = [segment(tmp_path / str(n), block(random, n, CODING), CODING) for n in (3, 1, 5)]
+    numbers = random.permutation(9)
+    expected = np.concatenate([one.exact for one in made])[numbers].astype(np.float32)
+    np.testing.assert_array_equal(gather(made, numbers), expected)
+
+
+def test_a_damaged_segment_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    fingerprint = write_segment(path, block(np.random.default_rng(0), 30, LEARNED), LEARNED, "model")
+    for name in ("hi", "firsts", "rows", "exact", "coarse", "modality"):
+        file = path / f"{name}.npy"
+        whole = file.read_bytes()
+        for wrong in (whole[:-1], b"", whole[:-1] + bytes([whole[-1] ^ 1]), whole[:9] + b"X" + whole[10:]):
+            file.write_bytes(wrong)
+            with pytest.raises(DamagedError, match=f"{name}.npy is damaged"):
+                open_segment(path, LEARNED, fingerprint)
+        file.unlink()
+        with pytest.raises(DamagedError, match=f"{name}.npy is gone"):
+            open_segment(path, LEARNED, fingerprint)
+        file.write_bytes(whole)
+    open_segment(path, LEARNED, fingerprint, verify=True)
+    with pytest.raises(DamagedError, match="is not the segment that the catalogue names"):
+        open_segment(path, LEARNED, "0" * 64)
+    with pytest.raises(DamagedError, match="is gone"):
+        open_segment(tmp_path / "t", LEARNED, fingerprint)
