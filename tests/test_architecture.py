@@ -109,8 +109,10 @@ def test_encoding_searching_evaluating_and_examining_need_no_torch() -> None:
     rooms = "encode.pipeline, genius.encode.lite, genius.encode.loaders, genius.model, genius.search.dense"
     codes = "quantize.packing, genius.decode.geometry, genius.search.beam"
     doctor = "doctor.examine, genius.doctor.report, genius.doctor.pictures"
+    index = "index.index, genius.index.checking"
     code = (
-        f"import genius.{rooms}, genius.{codes}, genius.evaluate.run, genius.evaluate.report, genius.{doctor}"
+        f"import genius.{rooms}, genius.{codes}, genius.evaluate.run, genius.evaluate.report, "
+        f"genius.{doctor}, genius.{index}"
     )
     assert not loaded_by(code) & {"torch", "transformers", "onnx", "matplotlib", "faiss"}
 

@@ -144,7 +144,7 @@ def test_what_is_no_catalogue_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no index"):
         Catalogue(tmp_path)
     (tmp_path / FILE).write_bytes(b"no database at all" * 100)
-    with pytest.raises(DamagedError, match="catalogue.sqlite is damaged"):
+    with pytest.raises(DamagedError, match=r"catalogue\.sqlite is damaged"):
         Catalogue(tmp_path)
     (tmp_path / FILE).unlink()
     connection = sqlite3.connect(tmp_path / FILE)

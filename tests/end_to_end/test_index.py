@@ -1,0 +1,135 @@
+"""An index from the command line: made, shown, searched, damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+
+from click.testing import Result
+from typer.testing import CliRunner
+
+from genius.cli import app
+from genius.encode import pipeline
+from genius.errors import DamagedError, InputError
+from tests.pictures import write_square
+
+
+@pytest.fixture(autouse=True)
+def own_cache(coded_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "default_cache", lambda: coded_home / "cache")
+
+
+def run(*arguments: str | Path) -> Result:
+    runner = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"})
+    return runner.invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def index(
+    coded_model: Path, coded_home: Path, miniature: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    path = tmp_path_factory.mktemp("command") / "index"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "default_cache", lambda: coded_home / "cache")
+        shown = run("index", miniature, "-m", coded_model, "-o", path, "--workers", "1")
+        assert "99 items; 99 added now, 0 replaced, 0 known before" in " ".join(shown.stdout.split())
+        assert "3 could not be read:" in shown.stderr
+        again = run("index", miniature, "-m", coded_model, "-o", path, "--workers", "1")
+        assert "0 added now, 0 replaced, 99 known before" in " ".join(again.stdout.split())
+    return path
+
+
+def hits(*arguments: str | Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(run("search", *arguments, "--json").stdout)["hits"]
+    return found
+
+
+def test_search_by_text_image_and_both(index: Path, tmp_path: Path) -> None:
+    found = hits(index, "the red one", "--want", "image", "-k", "5")
+    assert [hit["rank"] for hit in found] == [1, 2, 3, 4, 5]
+    assert {hit["modality"] for hit in found} == {"image"}
+    assert {len(hit["code"]) for hit in found} == {4}
+    picture = write_square(tmp_path / "red.jpg")
+    assert len(hits(index, "--image", picture)) == 10
+    assert len(hits(index, "the same", "--image", picture, "-k", "3", "--beam", "1")) == 3
+    steered = hits(index, "red", "--instruction", "Find a text that matches this text.")
+    assert {hit["modality"] for hit in steered} == {"text"}
+    plain = hits(index, "red", "--plain")
+    assert [hit["score"] for hit in plain] == sorted((hit["score"] for hit in plain), reverse=True)
+    assert plain[0]["score"] == pytest.approx(sum(plain[0]["log_probabilities"]), abs=1e-5)
+
+
+def test_tables_for_people(index: Path) -> None:
+    table = run("search", index, "a red square", "--want", "text", "-k", "2").stdout
+    found = hits(index, "a red square", "--want", "text", "-k", "2")
+    for hit in found:
+        assert [str(hit["rank"]), f"{hit['score']:.4f}", hit["id"], "text", *map(str, hit["code"])] in [
+            line.split()[:8] for line in table.splitlines()
+        ]
+    path = run("search", index, "a red square", "--want", "text", "-k", "1", "--explain").stdout
+    rows = [line.split() for line in path.splitlines()]
+    assert rows[0][:3] == ["1.", found[0]["id"], "(text),"]
+    for level, (code, below) in enumerate(zip(found[0]["code"], found[0]["below"], strict=True), 1):
+        assert [row[:2] + row[-1:] for row in rows].count([str(level), str(code), str(below)]) == 1
+    assert "note: the text is longer" in run("search", index, "red " * 500).stderr
+
+
+def test_show_and_verify(index: Path, coded_model: Path) -> None:
+    shown = run("show", index, "--verify").stdout
+    for part in ("index of 99 items", "yes, every byte", str(coded_model)[:20], "3 × 16 × 16 × 16"):
+        assert part in shown
+    facts = json.loads(run("show", index, "--json").stdout)
+    assert (facts["items"], facts["modalities"]) == (99, {"image": 39, "text": 36, "pair": 24})
+
+
+def test_bad_input(index: Path, coded_model: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="an empty query"):
+        run("search", index)
+    with pytest.raises(InputError, match="unknown modality 'video'"):
+        run("search", index, "red", "--want", "video")
+    with pytest.raises(InputError, match="there is nothing here"):
+        run("search", tmp_path / "nowhere", "red")
+    with pytest.raises(InputError, match="there is nothing here"):
+        run("index", tmp_path / "nowhere", "-m", coded_model, "-o", tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+    (tmp_path / "items.jsonl").write_text('{"id": "a", "text": "red"}\n{"id": "b", "image": "gone.jpg"}\n')
+    with pytest.raises(InputError, match="item 'b'"):
+        run(
+            "index",
+            tmp_path / "items.jsonl",
+            "-m",
+            coded_model,
+            "-o",
+            tmp_path / "made",
+            "--strict",
+            "--workers",
+            "1",
+        )
+
+
+def test_several_workers_make_the_same_index(
+    index: Path, coded_model: Path, miniature: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "default_cache", lambda: tmp_path / "cache")  # (all is encoded again)
+    run("index", miniature, "-m", coded_model, "-o", tmp_path / "made", "--workers", "2")
+    one, two = hits(index, "red", "-k", "99"), hits(tmp_path / "made", "red", "-k", "99")
+    assert {hit["id"] for hit in one} == {hit["id"] for hit in two}
+    assert [hit["score"] for hit in one] == pytest.approx([hit["score"] for hit in two], abs=0.02)
+
+
+def test_a_damaged_index_is_said(index: Path) -> None:
+    file = index / "segments/00000001/hi.npy"
+    whole = file.read_bytes()
+    try:
+        file.write_bytes(whole[:-1] + b"X")
+        for command in (("show", index), ("search", index, "red")):
+            with pytest.raises(DamagedError, match=r"hi\.npy is damaged"):
+                run(*command)
+    finally:
+        file.write_bytes(whole)

@@ -1,0 +1,312 @@
+"""The index with a tiny model: what a user can ask, and what they are told."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+
+from PIL import Image
+
+import genius
+from genius import Hit, ImageBytes, ImageFile, Index, Item, Model, Query
+from genius.data.mbeir import Tree
+from genius.data.records import MODALITIES
+from genius.data.text import clean
+from genius.encode import pipeline
+from genius.encode.rows import image_rows, text_rows
+from genius.errors import DamagedError, InputError, MismatchError, MissingError
+from genius.index import build
+from genius.index.asking import LONG
+from genius.search.exact import nearest
+from genius.train.run import read_recipe
+from tests.coded import train_coded
+from tests.pictures import write_square
+
+
+@pytest.fixture(scope="module")
+def model(coded_model: Path) -> Model:
+    return Model.open(coded_model)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(coded_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "default_cache", lambda: coded_home / "cache")
+
+
+@pytest.fixture(scope="module")
+def index(model: Model, miniature: Path, coded_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Index:
+    made = Index.create(tmp_path_factory.mktemp("index") / "index", model)
+    report = made.add(Tree(miniature), cache=coded_home / "cache")
+    assert (report.added, report.failures.count) == (99, 3)
+    assert str(report.failures.first[0]).startswith("item '9:90': ")
+    return made
+
+
+def embedded(model: Model, items: list[Item]) -> np.ndarray:
+    """Joined embeddings of items, from features in 16 bits as the cache keeps them."""
+    image = image_rows(model.encoder, [item.image for item in items])
+    text = text_rows(model.encoder, [clean(item.text) for item in items])
+    modality = np.array([MODALITIES.index(item.modality) for item in items])
+    return model.join_items((_rounded(image[0]), image[1]), (_rounded(text[0]), text[1]), modality)
+
+
+def _rounded(rows: np.ndarray) -> np.ndarray:
+    return rows.astype(np.float16).astype(np.float32)
+
+
+def shown(hits: list[Hit]) -> list[tuple[str, tuple[int, ...]]]:
+    return [(hit.item.id, hit.code) for hit in hits]
+
+
+def test_a_hit_tells_how_it_was_found(index: Index, model: Model) -> None:
+    hits = index.search("the red one", want="image", k=5)
+    assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5]
+    for hit in hits:
+        assert hit.item.modality == "image"
+        assert hit.score == hit.cosine
+        assert len(hit.code) == len(hit.log_probabilities) == len(hit.below) == 4
+        assert hit.log_probabilities[0] == 0
+        assert all(gain < 0 for gain in hit.log_probabilities[1:])
+        assert list(hit.below) == sorted(hit.below, reverse=True)
+        assert hit.below[0] == 39
+        embedding = embedded(model, [hit.item])[0]
+        query = model.embed_queries(
+            [Query(text="the red one", instruction="Find a picture that matches this text.")]
+        )
+        assert hit.cosine == pytest.approx(float(query[0] @ embedding), abs=2e-3)
+    assert hits.notes == ()
+
+
+def test_both_rankings_come_from_one_search(index: Index) -> None:
+    hits = index.search("the red one", k=7, rerank=False)
+    assert hits == hits.plain
+    assert [hit.score for hit in hits] == pytest.approx([hit.log_probability for hit in hits], abs=1e-5)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    again = index.search("the red one", k=7)
+    assert again == again.reranked == hits.reranked
+    assert again.plain == hits.plain
+
+
+def test_wide_beams_are_exact_dense_search(index: Index, model: Model) -> None:
+    items = list(index)
+    query = Query(text="a blue square", instruction="Find a text that matches this text.")
+    vectors = embedded(model, items)
+    scores, rows = nearest(model.embed_queries([query]), vectors, 99)
+    wanted = [items[row].id for row in rows[0] if items[row].modality == "text"]
+    hits = index.search(query, k=36, beam=1000)
+    assert [hit.score for hit in hits] == pytest.approx(
+        [score for score, row in zip(scores[0], rows[0], strict=True) if items[row].modality == "text"],
+        abs=2e-3,
+    )
+    assert {hit.item.id for hit in hits} == set(wanted)
+
+
+@pytest.mark.parametrize("want", [None, "image", "text", "pair"])
+@pytest.mark.parametrize(("k", "beam"), [(1, 1), (10, 1), (50, 3), (1000, 50)])
+def test_k_items_of_what_is_wanted(index: Index, want: str | None, k: int, beam: int) -> None:
+    pool = {item.id for item in index if want is None or item.modality == want}
+    for query in ("a red square", Query(image=next(item.image for item in index if item.image))):
+        for rerank in (True, False):
+            ids = [hit.item.id for hit in index.search(query, want=want, k=k, beam=beam, rerank=rerank)]
+            assert len(ids) == len(set(ids)) == min(k, len(pool))
+            assert set(ids) <= pool
+
+
+def test_an_instruction_steers_too(index: Index) -> None:
+    for instruction, modality in (
+        ("Find a picture that matches this text.", "image"),
+        ("find a text that matches this text", "text"),
+        ("Prompt 2 of webqa 2.", "pair"),  # from the tree that was indexed
+    ):
+        hits = index.search("red", instruction=instruction, k=20)
+        assert {hit.item.modality for hit in hits} == {modality}
+        other = index.search("red", instruction=instruction, want="text", k=20)
+        assert {hit.item.modality for hit in other} == {"text"}
+    assert len({hit.item.modality for hit in index.search("red", instruction="Surprise me.", k=99)}) == 3
+    assert len({hit.item.modality for hit in index.search("red", instruction="", k=99)}) == 3
+
+
+def test_pictures_may_be_given_in_any_way(index: Index, tmp_path: Path) -> None:
+    file = write_square(tmp_path / "red.png")
+    picture = Image.open(file).convert("RGB")
+    expected = shown(index.search(image=file, k=4))
+    for image in (
+        str(file),
+        file.read_bytes(),
+        picture,
+        ImageBytes(file.read_bytes()),
+        ImageFile(str(tmp_path), "red.png"),
+    ):
+        assert shown(index.search(image=image, k=4)) == expected
+    both = index.search(image=file, text="the same in blue", k=4)
+    assert shown(both) == shown(index.search("the same in blue", image=file, k=4))
+
+
+def test_queries_do_not_depend_on_their_company(index: Index, miniature: Path) -> None:
+    queries = list(Tree(miniature).queries("test"))
+    together = index.search_many(queries, k=5)
+    for query, hits in zip(queries, together, strict=True):
+        alone = index.search(query, k=5)
+        assert [hit.score for hit in alone] == pytest.approx([hit.score for hit in hits], abs=1e-5)
+        assert {hit.item.id for hit in alone} == {hit.item.id for hit in hits}
+    assert index.search_many([]) == []
+
+
+def test_reopened_it_answers_the_same(index: Index, model: Model) -> None:
+    with Index.open(index.path) as again, Index.open(index.path, model.path) as given:
+        for query in ("a red square", "the green one"):
+            assert again.search(query, k=30) == index.search(query, k=30) == given.search(query, k=30)
+        assert len(again) == 99
+        assert "9:1" in again
+        assert "nobody" not in again
+
+
+def test_blocks_make_no_difference(
+    index: Index, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "CHUNK", 7)
+    monkeypatch.setattr(build, "BLOCK", 21)
+    with Index.create(tmp_path / "parts", model) as parts:
+        parts.add(iter(list(index)))
+        assert len(list((tmp_path / "parts/segments").iterdir())) == 5
+        for query in ("a red square", "the green one"):
+            first, second = index.search(query, k=99), parts.search(query, k=99)
+            assert {hit.item.id: hit.code for hit in first} == {hit.item.id: hit.code for hit in second}
+            assert [hit.score for hit in first] == pytest.approx([hit.score for hit in second], abs=1e-3)
+
+
+def test_what_others_add_is_found_at_once(model: Model, tmp_path: Path) -> None:
+    reader = Index.create(tmp_path / "index", model)
+    assert reader.search("red") == []
+    assert reader.search("red").notes == ("the index is empty",)
+    with Index.open(reader.path, model) as writer:
+        writer.add([Item("a", "A red square.")])
+        assert shown(reader.search("red")) == shown(writer.search("red")) != []
+        writer.add([Item("a", "A blue square."), Item("b", "A red square.")])
+    assert {hit.item.text for hit in reader.search("red")} == {"A blue square.", "A red square."}
+    assert len(reader) == 2
+
+
+def test_pictures_given_as_bytes_are_kept_and_told_apart(
+    model: Model, tmp_path: Path, miniature: Path
+) -> None:
+    files = [miniature / f"mbeir_images/squares/{number}.jpg" for number in range(4)]
+    with Index.create(tmp_path / "index", model) as made:
+        made.add(Item(file.stem, None, ImageBytes(file.read_bytes())) for file in files)
+        hits = made.search(image=files[2], instruction="", want="image", k=4)
+        assert len({hit.item.image.read() for hit in hits if hit.item.image}) == 4
+        direct = embedded(
+            model, [Item(file.stem, None, ImageFile(str(file.parent), file.name)) for file in files]
+        )
+        query = model.embed_queries([Query(image=ImageFile(str(files[2].parent), files[2].name))])
+        expected = dict(zip([file.stem for file in files], (direct @ query[0]).tolist(), strict=True))
+        assert {hit.item.id: hit.score for hit in hits} == pytest.approx(expected, abs=2e-3)
+
+
+def test_a_text_that_is_too_long_is_cut_with_a_note(index: Index) -> None:
+    hits = index.search("red " * 500, k=2)
+    assert hits.notes == (LONG,)
+    assert shown(hits) == shown(index.search("red " * 501, k=2))
+    assert index.search("red", k=2).notes == ()
+
+
+def test_bad_input_is_said(index: Index, tmp_path: Path) -> None:
+    (tmp_path / "no.jpg").write_bytes(b"no picture")
+    for wrong, said in (
+        ({}, "an empty query"),
+        ({"text": "  "}, "an empty query"),
+        ({"text": "a", "k": 0}, "k must be at least 1, not 0"),
+        ({"text": "a", "beam": 0}, "at least one beam, not 0"),
+        ({"text": "a", "want": "video"}, "unknown modality 'video'"),
+        ({"image": tmp_path / "no.jpg"}, "no.jpg is none of JPEG"),
+        ({"image": b""}, "the file is empty"),
+        ({"image": tmp_path / "gone.jpg"}, "there is no such image"),
+        ({"query": "a", "text": "b"}, "there are two"),
+        ({"query": Query(text="a"), "image": b""}, "give it alone"),
+    ):
+        with pytest.raises(InputError, match=said):
+            index.search(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="an empty query"):
+        index.search_many(["a", ""])
+
+
+@pytest.fixture(scope="module")
+def learned(coded_home: Path, coded_model: Path, miniature: Path) -> Model:
+    """Another model, whose first codes don't always say the modality."""
+    shutil.copytree(coded_model, coded_home / "learned")  # its first stage need not be trained again
+    recipe = read_recipe(coded_home / "recipe.toml")
+    assert recipe.quantizer is not None
+    books = dataclasses.replace(recipe.quantizer.codebooks, first="learned")
+    quantizer = dataclasses.replace(recipe.quantizer, codebooks=books)
+    return train_coded(coded_home, miniature, "learned", dataclasses.replace(recipe, quantizer=quantizer))
+
+
+def test_another_model_is_refused(index: Index, learned: Model) -> None:
+    with pytest.raises(MismatchError, match="was made by the model"):
+        Index.open(index.path, learned.path)
+
+
+def test_what_is_wanted_is_found_where_first_codes_are_learned(
+    index: Index, learned: Model, tmp_path: Path
+) -> None:
+    with Index.create(tmp_path / "learned", learned) as made:
+        made.add(list(index))
+        for want, count in (("image", 39), ("text", 36), ("pair", 24)):
+            hits = made.search("red", want=want, k=50, beam=2)
+            assert len(hits) == count
+            assert {hit.item.modality for hit in hits} == {want}
+
+
+def test_a_model_that_is_gone_or_dense_is_said(model: Model, tmp_path: Path) -> None:
+    moved = shutil.copytree(model.path, tmp_path / "model")
+    Index.create(tmp_path / "index", moved).close()
+    moved.rename(tmp_path / "elsewhere")
+    with pytest.raises(MissingError, match="which is gone: say where it is now"):
+        Index.open(tmp_path / "index")
+    Index.open(tmp_path / "index", tmp_path / "elsewhere").close()
+    with pytest.raises(InputError, match="there is nothing here"):
+        Index.open(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="is no index"):
+        Index.open(model.path)
+
+
+def test_a_damaged_segment_is_refused_on_open(index: Index, model: Model, tmp_path: Path) -> None:
+    copy = shutil.copytree(index.path, tmp_path / "copy")
+    file = copy / "segments/00000001/exact.npy"
+    whole = file.read_bytes()
+    for wrong in (whole[:-1], whole[:-1] + b"X"):
+        file.write_bytes(wrong)
+        with pytest.raises(DamagedError, match=r"exact\.npy is damaged"):
+            Index.open(copy, model)
+
+
+def test_searching_needs_no_torch(index: Index) -> None:
+    code = (
+        "import sys, genius\n"
+        f"hits = genius.Index.open({str(index.path)!r}).search('a red square', k=3)\n"
+        "assert len(hits) == 3\n"
+        "assert not {'torch', 'transformers', 'onnx', 'faiss'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_five_lines_of_the_readme(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_square(tmp_path / "photos/a.jpg")
+    (tmp_path / "photos/a.txt").write_text("A red square.")
+    made = genius.Index.create("index/", genius.Model.open(model.path))
+    made.add(genius.read("photos/"))
+    assert [hit.item.id for hit in made.search("a red square", want="pair", k=5)] == ["a.jpg"]
+    monkeypatch.chdir("/")
+    found = made.search(image=tmp_path / "photos/a.jpg", text="the same")[0].item
+    assert found.image is not None
+    assert found.image.read() == (tmp_path / "photos/a.jpg").read_bytes()
