@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from genius.encode import pipeline
 from tests.pictures import write_square
 
 ROOT = Path(__file__).parents[1]
@@ -24,8 +26,13 @@ def test_python_in_the_pages_runs(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
-    write_square(tmp_path / "photos/a.jpg")
+    for name in ("photos/a.jpg", "shoe.jpg"):
+        write_square(tmp_path / name)
+    if any("model/" in block for block in blocks(page)):
+        shutil.copytree(request.getfixturevalue("coded_model"), tmp_path / "model")
+        monkeypatch.setattr(pipeline, "default_cache", lambda: tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     for block in blocks(page):
         exec(compile(block, page.name, "exec"), {})

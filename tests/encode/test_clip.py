@@ -132,6 +132,8 @@ def test_a_long_text_is_cut_and_keeps_its_end(model: tuple[Path, Any]) -> None:
     np.testing.assert_allclose(
         encoder.texts([" ".join(words)]), encoder.texts([" ".join(WORDS * 20)]), atol=1e-5
     )
+    assert encoder.too_long([" ".join(WORDS * 20), "cat", ""]) == [True, False, False]
+    assert encoder.too_long([]) == []
 
 
 def test_half_precision_is_close(model: tuple[Path, Any]) -> None:

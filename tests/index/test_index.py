@@ -59,6 +59,17 @@ def embedded(model: Model, items: list[Item]) -> np.ndarray:
     return model.join_items((_rounded(image[0]), image[1]), (_rounded(text[0]), text[1]), modality)
 
 
+def blended(model: Model, hit: Hit) -> float:
+    """What the hit is re-ranked by, from its cosine and its code."""
+    query = Query(text="the red one", instruction="Find a picture that matches this text.")
+    vector, quantized = (
+        model.vectors(model.embed([query]))[0],
+        model.quantizer.reconstruct(np.array([hit.code]))[0],
+    )
+    weight = model.rerank_weight
+    return weight * hit.cosine + (1 - weight) * float(vector @ quantized - quantized @ quantized / 2)
+
+
 def _rounded(rows: np.ndarray) -> np.ndarray:
     return rows.astype(np.float16).astype(np.float32)
 
@@ -72,7 +83,7 @@ def test_a_hit_tells_how_it_was_found(index: Index, model: Model) -> None:
     assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5]
     for hit in hits:
         assert hit.item.modality == "image"
-        assert hit.score == hit.cosine
+        assert hit.score == pytest.approx(blended(model, hit), abs=2e-3)
         assert len(hit.code) == len(hit.log_probabilities) == len(hit.below) == 4
         assert hit.log_probabilities[0] == 0
         assert all(gain < 0 for gain in hit.log_probabilities[1:])

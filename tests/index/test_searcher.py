@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from genius.decode.geometry import Geometry
 from genius.index.searcher import ANY, Asked, Candidates, Searcher
 from genius.index.segments import Block, Coding
+from genius.quantize.quantizer import Quantizer
 from tests.index.made_up import CODING, LEARNED, NO_FIRST, WIDTH, block, in_memory
 
 
@@ -22,6 +23,7 @@ class Pool:
 
     searcher: Searcher
     geometry: Geometry
+    weight: float
     codes: np.ndarray
     modality: np.ndarray
     joined: np.ndarray
@@ -29,6 +31,12 @@ class Pool:
 
     def wanted(self, want: int) -> np.ndarray:
         return np.flatnonzero((self.modality == want) | (want == ANY))
+
+    def scores(self, vector: np.ndarray, joined: np.ndarray) -> np.ndarray:
+        """By which items are re-ranked, from the formula."""
+        quantized = sum(book[self.codes[:, k]] for k, book in enumerate(self.geometry.codebooks))
+        near = quantized @ vector - (quantized**2).sum(1) / 2
+        return np.asarray(self.weight * (self.joined @ joined) + (1 - self.weight) * near)
 
     def log_probabilities(self, vector: np.ndarray, item: int, *, free: bool) -> np.ndarray:
         """Of an item's code, level by level."""
@@ -41,6 +49,12 @@ class Pool:
         return np.array([0.0, *found[1:]] if free else found)
 
 
+def decoder(random: np.random.Generator, coding: Coding) -> tuple[Geometry, Quantizer]:
+    books = [random.normal(size=(size, WIDTH)) for size in coding.sizes]
+    first = "given" if coding.told else "learned" if coding.semantic else "none"
+    return Geometry(books, 2.0), Quantizer(books, first=first)
+
+
 def pool(seed: int, sizes: list[int], coding: Coding, removed: float = 0.0) -> Pool:
     random = np.random.default_rng(seed)
     blocks: list[Block] = []
@@ -48,15 +62,15 @@ def pool(seed: int, sizes: list[int], coding: Coding, removed: float = 0.0) -> P
         blocks.append(block(random, count, coding, 1 + sum(len(made.rows) for made in blocks)))
     rows = np.concatenate([made.rows for made in blocks])
     gone = rows[random.random(len(rows)) < removed]
-    geometry = Geometry([random.normal(size=(size, WIDTH)) for size in coding.sizes], 2.0)
-    segments = [in_memory(made, coding) for made in blocks]
-    searcher = Searcher(geometry, segments, gone, told=coding.told)
+    geometry, quantizer = decoder(random, coding)
+    weight = float(random.choice([1.0, 0.4]))
+    searcher = Searcher(geometry, quantizer, weight, [in_memory(made, coding) for made in blocks], gone)
     live = ~np.isin(rows, gone)
     every = [
         np.concatenate(arrays)[live]
         for arrays in zip(*((b.codes, b.modality, b.joined) for b in blocks), strict=True)
     ]
-    return Pool(searcher, geometry, *every, rows[live])
+    return Pool(searcher, geometry, weight, *every, rows[live])
 
 
 def ask(random: np.random.Generator, queries: int, coding: Coding, wants: list[int]) -> Asked:
@@ -95,7 +109,7 @@ def test_k_of_what_is_wanted_once_each_and_in_order(
             assert found.cosines[place] == pytest.approx(likeness[item], abs=1e-5)
             for depth, count in enumerate(found.below[place], 1):
                 assert count == (made.codes[:, :depth] == made.codes[item, :depth]).all(1).sum()
-        best = [(-found.cosines[place], found.rows[place]) for place in found.reranked(k)]
+        best = [(-found.scores[place], found.rows[place]) for place in found.reranked(k)]
         assert best == sorted(best)
 
 
@@ -109,12 +123,16 @@ def test_wide_beams_give_both_rankings_of_all_items(seed: int, sizes: list[int],
         likeness = made.joined.astype(np.float32) @ asked.joined[query]
         free = asked.first[query] != ANY
         gains = {item: made.log_probabilities(asked.vectors[query], item, free=free) for item in wanted}
-        by_cosine = sorted(wanted, key=lambda item: (-likeness[item], made.rows[item]))
-        assert found.rows[found.reranked(1000)].tolist() == made.rows[by_cosine].tolist()
+        scores = dict(zip(made.rows, made.scores(asked.vectors[query], asked.joined[query]), strict=True))
+        best = [scores[row] for row in found.rows[found.reranked(1000)]]
+        np.testing.assert_allclose(
+            best, sorted((scores[row] for row in made.rows[wanted]), reverse=True), atol=1e-4
+        )
+        np.testing.assert_allclose(found.scores, [scores[row] for row in found.rows], atol=1e-4)
         score = {tuple(made.codes[item]): round(float(gains[item].sum()), 4) for item in wanted}
         plain = [made.rows.tolist().index(row) for row in found.rows[found.plain(1000)]]
-        scores = [score[tuple(made.codes[item])] for item in plain]
-        assert scores == sorted(scores, reverse=True)
+        sums = [score[tuple(made.codes[item])] for item in plain]
+        assert sums == sorted(sums, reverse=True)
         for one, other in pairwise(plain):
             if tuple(made.codes[one]) == tuple(made.codes[other]):
                 assert (-likeness[one], made.rows[one]) < (-likeness[other], made.rows[other])
@@ -139,7 +157,7 @@ def test_a_query_does_not_depend_on_its_company(seed: int, coding: Coding, beams
 def test_how_items_lie_in_segments_makes_no_difference(seed: int, coding: Coding) -> None:
     random = np.random.default_rng(seed)
     one = block(random, 40, coding)
-    geometry = Geometry([random.normal(size=(size, WIDTH)) for size in coding.sizes], 2.0)
+    geometry, quantizer = decoder(random, coding)
     asked = ask(random, 4, coding, [ANY, 0, 1, 2])
     found = []
     for bounds in ([0, 40], [0, 1, 15, 40]):
@@ -148,9 +166,7 @@ def test_how_items_lie_in_segments_makes_no_difference(seed: int, coding: Coding
             for a, b in pairwise(bounds)
         ]
         segments = [in_memory(part, coding) for part in parts]
-        found.append(
-            Searcher(geometry, segments, np.zeros(0, np.int64), told=coding.told).search(asked, 7, 3)
-        )
+        found.append(Searcher(geometry, quantizer, 0.5, segments, np.zeros(0, np.int64)).search(asked, 7, 3))
     for whole, parted in zip(*found, strict=True):
         _same(whole, parted)
 
@@ -170,8 +186,8 @@ def test_one_item_and_all_items_under_one_code() -> None:
     random = np.random.default_rng(1)
     made = block(random, 20, CODING)
     same = Block(np.tile(made.codes[:1], (20, 1)), np.tile(made.modality[:1], 20), made.joined, made.rows)
-    geometry = alone.geometry
-    searcher = Searcher(geometry, [in_memory(same, CODING)], np.zeros(0, np.int64), told=True)
+    geometry, quantizer = decoder(random, CODING)
+    searcher = Searcher(geometry, quantizer, 1.0, [in_memory(same, CODING)], np.zeros(0, np.int64))
     found = searcher.search(asked, 5, 1)[0]
     assert len(found.rows) == 20
     assert found.plain(5).tolist() == found.reranked(5).tolist()

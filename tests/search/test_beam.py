@@ -115,6 +115,10 @@ def test_equals_a_search_by_hand(case: Case, beams: int, data: st.DataObject) ->
         assert found.scores[query, :filled].tolist() == [case.score(query, code) for code in history[-1]]
         assert (found.codes[query, filled:] == -1).all() and (found.nodes[query, filled:] == -1).all()
         assert (found.scores[query, filled:] == -np.inf).all()
+        for code, gains in zip(history[-1], found.gains[query, :filled].tolist(), strict=True):
+            steps = [0.0, *(case.score(query, code[:level]) for level in range(1, depth + 1))]
+            assert gains == pytest.approx(np.diff(steps), abs=1e-5)
+        assert (found.gains[query, filled:] == 0).all()
 
 
 @given(cases())

@@ -76,7 +76,7 @@ def search(
 def _table(hits: list[Hit], plain: bool) -> Table:
     from genius.cli.show import shortened
 
-    table = Table(("rank", "log-probability" if plain else "cosine", "id", "modality", "code", "item"))
+    table = Table(("rank", "log-probability" if plain else "score", "id", "modality", "code", "item"))
     for hit in hits:
         item = hit.item
         shown = shortened(item.text) or (item.image.name if item.image else "")

@@ -18,7 +18,7 @@ class Hit:
     Attributes:
         item: the item.
         rank: its place, from 1 on.
-        score: by which it stands there: the cosine if it was re-ranked, else the log-probability of its code.
+        score: by which it stands there: of re-ranking, or the log-probability of its code.
         cosine: of its joined embedding with the query's.
         code: its code, level by level.
         log_probabilities: of each level's code, given those before; 0 for a modality that was asked for.
@@ -44,7 +44,7 @@ class Hits(list[Hit]):
 
     Attributes:
         plain: ranked by the log-probabilities of codes alone.
-        reranked: all items under all beams, ranked by the cosine of joined embeddings.
+        reranked: all items under all beams, ranked by the likeness of joined embeddings and codes.
         notes: what the reader should know of this search, a sentence each.
     """
 

@@ -166,7 +166,7 @@ class Index:
 
         `want` or a known instruction says which modality shall be found; otherwise any is. If the pool holds
         k items of it, k are returned: the beam widens as needed. With `rerank`, all items under the beams are
-        ordered by the cosine of joined embeddings; without, by the log-probabilities of their codes.
+        ordered by the likeness of joined embeddings and codes; without, by the log-probabilities of codes.
         """
         asked = asking.query_of(query, text, image, instruction)
         return self.search_many([asked], want=want, k=k, beam=beam, rerank=rerank)[0]
@@ -204,7 +204,7 @@ class Index:
             rankings = candidates.plain(k), candidates.reranked(k)
             rows = candidates.rows[np.unique(np.concatenate(rankings))]
             items = self._items(rows)
-            scores = candidates.gains.sum(1), candidates.cosines
+            scores = candidates.gains.sum(1), candidates.scores
             plain, reranked = (
                 hits_of(candidates, places, score, items)
                 for places, score in zip(rankings, scores, strict=True)

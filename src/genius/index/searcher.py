@@ -1,8 +1,9 @@
 """Search over the arrays of all segments as one: from query vectors to the rows of the catalogue.
 
 One decode serves two rankings. The plain one takes the beams by their summed log-probability, and the items
-of a bucket by their embedding; the re-ranked one takes all items under all beams by the cosine of their
-joined embeddings. Of equal items the one that was added first comes first.
+of a bucket by their embedding; the re-ranked one takes all items under all beams by the likeness of joined
+embeddings, blended with the nearness of their codes as the model says (search/blend.py). Of equal items the
+one that was added first comes first.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy as np
 
 from genius.decode.decoding import Decoder
 from genius.index.segments import Segment, gather
+from genius.quantize.quantizer import Quantizer
 from genius.search.beam import Beams, Filter, beam_search
+from genius.search.blend import blended_items, blended_queries
 from genius.search.trie import Trie
 
 ANY = -1
@@ -55,6 +58,7 @@ class Candidates:
         gains: the log-probability of each code [n, levels].
         beams: the rank of the beam that each is under.
         cosines: of their joined embeddings with the query's.
+        scores: by which they are re-ranked.
         below: how many items share the beginning of each one's code, up to each level [n, levels].
     """
 
@@ -63,6 +67,7 @@ class Candidates:
     gains: np.ndarray
     beams: np.ndarray
     cosines: np.ndarray
+    scores: np.ndarray
     below: np.ndarray
 
     def plain(self, k: int) -> np.ndarray:
@@ -70,8 +75,8 @@ class Candidates:
         return np.lexsort((self.rows, -self.cosines, self.beams))[:k]
 
     def reranked(self, k: int) -> np.ndarray:
-        """The k best by cosine, as places in the arrays."""
-        return np.lexsort((self.rows, -self.cosines))[:k]
+        """The k best by re-ranking, as places in the arrays."""
+        return np.lexsort((self.rows, -self.scores))[:k]
 
 
 class Searcher:
@@ -79,15 +84,22 @@ class Searcher:
 
     Args:
         decoder: scores codes.
+        quantizer: tells where codes are.
+        weight: how much joined embeddings count in re-ranking.
         segments: where codes and embeddings are.
         removed: rows of the catalogue that no longer stand for an item, sorted.
-        told: whether the first code is the item's modality.
     """
 
     def __init__(
-        self, decoder: Decoder, segments: Sequence[Segment], removed: np.ndarray, *, told: bool
+        self,
+        decoder: Decoder,
+        quantizer: Quantizer,
+        weight: float,
+        segments: Sequence[Segment],
+        removed: np.ndarray,
     ) -> None:
-        self._decoder, self._segments, self._told = decoder, segments, told
+        self._decoder, self._quantizer, self._weight = decoder, quantizer, weight
+        self._segments, self._told = segments, quantizer.first == "given"
         rows = np.concatenate([segment.rows for segment in segments]).astype(np.int64)
         live = np.flatnonzero(~np.isin(rows, removed)) if len(removed) else np.arange(len(rows))
         self._rows = rows[live]
@@ -127,7 +139,7 @@ class Searcher:
         while len(mine):
             some = asked[mine]
             searched = self._beams(some, allowed, beams, steered) if enough else None
-            here = [self._candidates(searched, n, some.joined[n], allowed) for n in range(len(mine))]
+            here = [self._candidates(searched, some, n, allowed) for n in range(len(mine))]
             for query, candidates in zip(mine, here, strict=True):
                 found[query] = candidates
             mine = mine[[len(candidates.rows) < enough for candidates in here]]
@@ -150,7 +162,7 @@ class Searcher:
         )
 
     def _candidates(
-        self, searched: Beams | None, query: int, joined: np.ndarray, allowed: np.ndarray | None
+        self, searched: Beams | None, asked: Asked, query: int, allowed: np.ndarray | None
     ) -> Candidates:
         if searched is None or self._trie is None:
             return _none(len(self._decoder.sizes))
@@ -161,13 +173,15 @@ class Searcher:
             positions, items = positions[allowed[items]], items[allowed[items]]
         embeddings = gather(self._segments, self._numbers[items])
         codes, gains = searched.codes[query, ranks], searched.gains[query, ranks]
+        blended = blended_items(embeddings, self._quantizer.reconstruct(codes)[positions])
+        joined, vectors = asked.joined[query : query + 1], asked.vectors[query : query + 1]
         return Candidates(
             self._rows[items],
             codes[positions],
             gains[positions],
             positions,
-            # Each row by itself, so that equal items are equal to the last bit, whatever stands beside them.
-            np.einsum("nd,d->n", embeddings, joined.astype(np.float32)),
+            _products(embeddings, joined[0]),
+            _products(blended, blended_queries(joined, vectors, self._weight)[0]),
             self._below(nodes)[positions],
         )
 
@@ -209,7 +223,12 @@ class Searcher:
         return keep
 
 
+def _products(rows: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """Each row by itself, so that equal rows are equal to the last bit, whatever stands beside them."""
+    return np.asarray(np.einsum("nd,d->n", rows, query.astype(np.float32)))
+
+
 def _none(levels: int) -> Candidates:
-    empty = np.zeros(0, np.int64)
-    table = np.zeros((0, levels))
-    return Candidates(empty, table.astype(np.int64), table, empty, table.sum(1), table.astype(np.int64))
+    numbers, codes = np.zeros(0, np.int64), np.zeros((0, levels), np.int64)
+    scores, gains = np.zeros(0, np.float32), np.zeros((0, levels), np.float32)
+    return Candidates(numbers, codes, gains, numbers, scores, scores, codes)

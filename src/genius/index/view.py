@@ -53,7 +53,6 @@ class View:
     segments: Mapping[int, Segment]
     removed: np.ndarray
     model: Model
-    coding: Coding
 
     def __len__(self) -> int:
         return sum(map(len, self.segments.values())) - len(self.removed)
@@ -61,8 +60,8 @@ class View:
     @cached_property
     def searcher(self) -> Searcher:
         """What searches this version; made when it is first needed."""
-        segments = list(self.segments.values())
-        return Searcher(self.model.decoder, segments, self.removed, told=self.coding.told)
+        model, segments = self.model, list(self.segments.values())
+        return Searcher(model.decoder, model.quantizer, model.rerank_weight, segments, self.removed)
 
 
 def open_view(path: Path, catalogue: Catalogue, model: Model, coding: Coding, old: View | None) -> View:
@@ -76,4 +75,4 @@ def open_view(path: Path, catalogue: Catalogue, model: Model, coding: Coding, ol
         or open_segment(segment_path(path, entry.number), coding, entry.fingerprint)
         for entry in catalogue.segments()
     }
-    return View(version, segments, catalogue.removed(), model, coding)
+    return View(version, segments, catalogue.removed(), model)
