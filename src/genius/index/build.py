@@ -26,7 +26,7 @@ from genius.progress import bar
 
 CHUNK = 512
 """How many items are coded at a time."""
-BLOCK = 1 << 16
+BLOCK = 1 << 17
 """How many items are committed at a time, in one segment."""
 
 

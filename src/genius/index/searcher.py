@@ -9,7 +9,7 @@ one that was added first comes first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +21,8 @@ from genius.search.beam import Beams, Filter, beam_search
 from genius.search.blend import blended_items, blended_queries
 from genius.search.trie import Trie
 
+AT_ONCE = 1 << 14
+"""How many embeddings are looked at at a time."""
 ANY = -1
 """Stands for every modality, and for every first code."""
 
@@ -118,6 +120,8 @@ class Searcher:
         leads to an item, k are enough; unless the first code that was asked for does not stand for all items
         of the modality: then it is dropped, and beams are only led by what is below them.
         """
+        if self._told:
+            asked = replace(asked, first=asked.want)
         found: list[Candidates | None] = [None] * len(asked)
         for want in np.unique(asked.want):
             mine = np.flatnonzero(asked.want == want)
@@ -148,7 +152,7 @@ class Searcher:
                     return  # every beam led to an item
                 steered = False
             else:
-                beams *= 2
+                beams = min(2 * beams, enough)
 
     def _beams(self, asked: Asked, allowed: np.ndarray | None, beams: int, steered: bool) -> Beams:
         assert self._trie is not None
@@ -171,19 +175,25 @@ class Searcher:
         positions, items = trie.items(searched.depth, nodes)
         if allowed is not None:
             positions, items = positions[allowed[items]], items[allowed[items]]
-        embeddings = gather(self._segments, self._numbers[items])
         codes, gains = searched.codes[query, ranks], searched.gains[query, ranks]
-        blended = blended_items(embeddings, self._quantizer.reconstruct(codes)[positions])
-        joined, vectors = asked.joined[query : query + 1], asked.vectors[query : query + 1]
-        return Candidates(
-            self._rows[items],
-            codes[positions],
-            gains[positions],
-            positions,
-            _products(embeddings, joined[0]),
-            _products(blended, blended_queries(joined, vectors, self._weight)[0]),
-            self._below(nodes)[positions],
-        )
+        cosines = self._cosines(items, asked.joined[query])
+        scores = np.float32(self._weight) * cosines + self._nearness(codes, asked.vectors[query])[positions]
+        below = self._below(nodes)[positions]
+        rows = self._rows[items]
+        return Candidates(rows, codes[positions], gains[positions], positions, cosines, scores, below)
+
+    def _cosines(self, items: np.ndarray, joined: np.ndarray) -> np.ndarray:
+        """Of items' joined embeddings with the query's, read a part at a time: a bucket may be large."""
+        found = np.empty(len(items), np.float32)
+        for start in range(0, len(items), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            found[part] = _products(gather(self._segments, self._numbers[items[part]]), joined)
+        return found
+
+    def _nearness(self, codes: np.ndarray, vector: np.ndarray) -> np.ndarray:
+        """What codes add to the score of the items that have them: the blend without embeddings."""
+        items = blended_items(np.zeros((len(codes), 0)), self._quantizer.reconstruct(codes))
+        return _products(items, blended_queries(np.zeros((1, 0)), vector[None], self._weight)[0])
 
     def _below(self, leaves: np.ndarray) -> np.ndarray:
         """How many items are below each node on the way to these leaves: int64 [leaves, levels]."""

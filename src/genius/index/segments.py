@@ -8,7 +8,7 @@ an item has is told by its first code; where that is learned, `modality.npy` say
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from genius.search.packed import PackedCodes
 KIND = "segment"
 FORMAT = 1
 FOLDER = "segments"
+AT_ONCE = 8192
+"""How many embeddings are sorted at a time."""
 
 
 @dataclass(frozen=True)
@@ -88,25 +90,35 @@ def segment_path(index: Path, number: int) -> Path:
 def write_segment(path: Path, block: Block, coding: Coding, model: str) -> str:
     """Write a block of items as a segment; it is on the disk when this returns its fingerprint."""
     packed, order = PackedCodes.build(block.codes, coding.sizes, coding.semantic)
-    joined = block.joined[order]
-    scale = max(float(np.abs(joined).max(initial=0)), 1e-6) / 127
+    largest = max(float(block.joined.max()), -float(block.joined.min()), 1e-6)
     number = np.uint32 if int(block.rows.max()) <= np.iinfo(np.uint32).max else np.uint64
-    arrays = {
-        **packed.arrays(),
-        "rows": block.rows[order].astype(number),
-        "exact": joined.astype(np.float16),
-        "coarse": np.rint(joined.astype(np.float32) / scale).astype(np.int8),
-    }
+    arrays = {**packed.arrays(), "rows": block.rows[order].astype(number)}
     if not coding.told:
         arrays["modality"] = block.modality[order].astype(np.uint8)
-    settings = {"sizes": coding.sizes, "semantic": coding.semantic, "told": coding.told, "scale": scale}
+    settings = {**asdict(coding), "scale": largest / 127}
     with storage.create(
         path, kind=KIND, format=FORMAT, settings=settings, made_from={"model": model}
     ) as draft:
         for name, array in arrays.items():
             np.save(draft.folder / f"{name}.npy", array)
+        _write_embeddings(draft.folder, block.joined, order, largest / 127)
         draft.counts["items"] = len(order)
     return storage.read_manifest(path).fingerprint
+
+
+def _write_embeddings(folder: Path, joined: np.ndarray, order: np.ndarray, scale: float) -> None:
+    """Write both kinds in sorted order, a part at a time: a block of them is large enough once."""
+    exact, coarse = (
+        np.lib.format.open_memmap(folder / f"{name}.npy", "w+", kind, joined.shape)
+        for name, kind in (("exact", np.float16), ("coarse", np.int8))
+    )
+    for start in range(0, len(order), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        rows = joined[order[part]]
+        exact[part] = rows
+        coarse[part] = np.rint(rows.astype(np.float32) / scale)
+    exact.flush()
+    coarse.flush()
 
 
 def open_segment(path: Path, coding: Coding, fingerprint: str, *, verify: bool = False) -> Segment:
