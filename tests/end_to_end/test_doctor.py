@@ -30,7 +30,7 @@ from genius.model import Model
 from genius.quantize.codebooks import Codebooks
 from genius.train.run import read_recipe, train_model
 from tests.encode.small_towers import write_small_towers
-from tests.end_to_end.test_coded import RECIPE
+from tests.coded import RECIPE
 
 
 @pytest.fixture(scope="module")

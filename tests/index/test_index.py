@@ -235,6 +235,9 @@ def test_bad_input_is_said(index: Index, tmp_path: Path) -> None:
     for wrong, said in (
         ({}, "an empty query"),
         ({"text": "  "}, "an empty query"),
+        ({"query": Query(text='""')}, "an empty query"),
+        ({"text": "half \ud800"}, "holds half a character"),
+        ({"text": "a", "instruction": "\udfff"}, "holds half a character"),
         ({"text": "a", "k": 0}, "k must be at least 1, not 0"),
         ({"text": "a", "beam": 0}, "at least one beam, not 0"),
         ({"text": "a", "want": "video"}, "unknown modality 'video'"),

@@ -34,14 +34,25 @@ def query_of(
         if text is not None:
             raise InputError("a search takes one text, and there are two")
         query, text = None, query
-    if query is not None:
-        if text is not None or image is not None:
-            raise InputError("a Query holds its own text and image: give it alone")
-        return query if instruction is None else replace(query, instruction=instruction)
-    if not (text or "").strip() and image is None:
+    if query is None:
+        _check(text, instruction, some_image=image is not None)
+        source = None if image is None else image_source(image)
+        return Query(text=text, image=source, instruction=instruction)
+    if text is not None or image is not None:
+        raise InputError("a Query holds its own text and image: give it alone")
+    query = query if instruction is None else replace(query, instruction=instruction)
+    _check(query.text, query.instruction, some_image=query.image is not None)
+    return query
+
+
+def _check(text: str | None, instruction: str | None, *, some_image: bool) -> None:
+    if not clean(text) and not some_image:
         raise InputError("an empty query: give a text, an image or both")
-    source = None if image is None else image_source(image)
-    return Query(text=(text or "").strip() or None, image=source, instruction=instruction)
+    for words in (text, instruction):
+        try:
+            (words or "").encode()
+        except UnicodeEncodeError:
+            raise InputError("a query's text holds half a character: give whole Unicode") from None
 
 
 def instruct(query: Query, want: Modality | None, known: Mapping[str, int]) -> Query:

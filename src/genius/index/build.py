@@ -87,6 +87,8 @@ class Builder:
         chunk = [item for item in chunk if self._is_unicode(item)]
         rows = self._catalogue.known([item.id for item in chunk])
         fresh = [item for item in chunk if item.id not in rows or not self._unchanged(item, rows[item.id][1])]
+        if not fresh:
+            return
         coded = self._code(fresh)
         for id, error in coded.failed.items():
             self._fail(id, error)
