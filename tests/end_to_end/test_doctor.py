@@ -29,8 +29,8 @@ from genius.evaluate.run import corpus_source
 from genius.model import Model
 from genius.quantize.codebooks import Codebooks
 from genius.train.run import read_recipe, train_model
-from tests.encode.small_towers import write_small_towers
 from tests.coded import RECIPE
+from tests.encode.small_towers import write_small_towers
 
 
 @pytest.fixture(scope="module")
