@@ -34,8 +34,8 @@ from genius.search.beam import beam_search, ranked_items
 from genius.search.trie import Trie
 from genius.train.run import Recipe, duration, plan, read_recipe, train_model
 from genius.train.sound import verdict_on
+from tests.coded import RECIPE as CODED
 from tests.encode.small_towers import write_small_towers
-from tests.end_to_end.test_coded import RECIPE as CODED
 
 ROOT = Path(__file__).parents[2]
 RECIPE = (
