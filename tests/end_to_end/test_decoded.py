@@ -25,7 +25,8 @@ from genius.doctor.examine import examine
 from genius.encode import lite, pipeline
 from genius.encode.corpus import read_pool, read_queries
 from genius.errors import InputError, MissingError
-from genius.evaluate.coded import Coded, code
+from genius.evaluate.beamed import Coded
+from genius.evaluate.coded import code
 from genius.evaluate.embedded import embed
 from genius.evaluate.run import corpus_source
 from genius.model import Model

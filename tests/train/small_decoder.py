@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from genius.decode.decoder import DecoderSettings
-from genius.evaluate.coded import Coded
+from genius.evaluate.beamed import Coded
 from genius.quantize.quantizer import Quantizer
 from genius.train import distributed
 from genius.train.decoder import DecoderLoopSettings, DecoderStage, DecoderTraining

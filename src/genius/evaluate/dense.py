@@ -63,20 +63,20 @@ class Indexes:
         """The best of the items with these numbers for each query, without those that are left out for it."""
         more = max((len(items) for items in left_out), default=0) if left_out else 0
         scores, rows = self._index(members).search(queries, DEPTH + more)
-        return without(scores, members[rows], left_out)
+        found = Found(scores, members[rows])
+        return found if left_out is None else without(found, left_out)
 
 
-def without(scores: np.ndarray, numbers: np.ndarray, left_out: list[np.ndarray] | None) -> Found:
+def without(found: Found, left_out: list[np.ndarray]) -> Found:
     """Results less those that are left out for each query."""
-    if left_out is None:
-        return scores, numbers
+    scores, numbers, looked = found
     kept_scores = np.full((len(scores), DEPTH), -np.inf, np.float32)
     kept_numbers = np.full((len(scores), DEPTH), -1, np.int64)
     for row, unwanted in enumerate(left_out):
         kept = np.flatnonzero(~np.isin(numbers[row], unwanted))[:DEPTH]
         kept_scores[row, : len(kept)] = scores[row, kept]
         kept_numbers[row, : len(kept)] = numbers[row, kept]
-    return kept_scores, kept_numbers
+    return Found(kept_scores, kept_numbers, looked)
 
 
 def own_items(source: Rows, pool: Pool, tasks: Sequence[TaskQueries]) -> dict[Task, list[np.ndarray]]:

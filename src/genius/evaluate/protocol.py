@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,18 @@ PoolName = Literal["local", "union"]
 DEPTH = 50
 """How many results of each query are kept: M-BEIR asks for 50 at most."""
 
-Found = tuple[np.ndarray, np.ndarray]
-"""Scores and item numbers [queries, depth], best first; -1 is no item."""
+
+class Found(NamedTuple):
+    """Scores and item numbers [queries, depth], best first; -1 is no item.
+
+    `looked` is how many items were ranked for each query, where a search looks at some only.
+    """
+
+    scores: np.ndarray
+    numbers: np.ndarray
+    looked: np.ndarray | None = None
+
+
 Search = Callable[[Task, np.ndarray], Found]
 """A system: the results for all queries of a task among the items with these numbers."""
 
@@ -74,6 +84,8 @@ class Benchmark:
     split: Split
     item_numbers: Mapping[str, int]
     query_ids: Mapping[Task, Sequence[str]]
+    seen: Mapping[Task, Sequence[bool]] | None = None
+    """Of each query, whether an item that answers it was an answer in training."""
 
     def members(self, task: Task, pool: PoolName) -> np.ndarray:
         """The numbers of the items in a task's pool."""
@@ -99,16 +111,36 @@ def run_protocol(
                 unions = benchmark.members(task, pool)
             members = unions if pool == "union" and unions is not None else benchmark.members(task, pool)
             for system, search in systems.items():
-                results = _named(search(task, members), members, ids, query_ids, system)
-                evaluation.runs.append(Run(system, pool, task, results))
-                ranking = {query: [item for item, _ in found] for query, found in results.items()}
-                values = evaluate(ranking, wanted, (*METRICS, *_extra(task)))
-                for metric, value in values.items():
+                found = search(task, members)
+                results = _named(found, members, ids, query_ids, system)
+                run = Run(system, pool, task, results)
+                evaluation.runs.append(run)
+                evaluation.measurements += _measure(run, wanted, benchmark.seen)
+                if found.looked is not None:
+                    mean = float(np.mean(found.looked))
                     evaluation.measurements.append(
-                        Measurement(system, pool, str(task), metric, value, len(query_ids))
+                        Measurement(system, pool, str(task), "items", mean, len(query_ids))
                     )
     evaluation.measurements += _means(evaluation.measurements)
     return evaluation
+
+
+def _measure(
+    run: Run, wanted: Mapping[str, Sequence[str]], seen: Mapping[Task, Sequence[bool]] | None
+) -> Iterator[Measurement]:
+    """All metrics of a run, and the hit rate at the task's rank for seen and unseen answers apart."""
+    task = run.task
+    ranking = {query: [item for item, _ in found] for query, found in run.results.items()}
+    for metric, value in evaluate(ranking, wanted, (*METRICS, *_extra(task))).items():
+        yield Measurement(run.system, run.pool, str(task), metric, value, len(ranking))
+    if seen is None:
+        return
+    metric = f"hit@{task.cutoff}"
+    for name, kind in (("seen", True), ("unseen", False)):
+        some = [query for query, known in zip(ranking, seen[task], strict=True) if known is kind]
+        if some:
+            value = evaluate({q: ranking[q] for q in some}, {q: wanted[q] for q in some}, (metric,))[metric]
+            yield Measurement(run.system, run.pool, str(task), f"{metric}, {name}", value, len(some))
 
 
 def _extra(task: Task) -> tuple[str, ...]:
@@ -119,7 +151,7 @@ def _extra(task: Task) -> tuple[str, ...]:
 def _named(
     found: Found, members: np.ndarray, ids: list[str], query_ids: Sequence[str], system: str
 ) -> dict[str, list[tuple[str, float]]]:
-    scores, numbers = found
+    scores, numbers, _ = found
     if not np.isin(numbers[numbers >= 0], members).all():
         raise GeniusError(
             f"{system} returned an item that is not in the pool: the index belongs to another pool"

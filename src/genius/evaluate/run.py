@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from genius import __version__
 from genius.data.mbeir import Split, Tree
+from genius.data.tasks import Task
 from genius.encode.contents import ContentRows, Contents
-from genius.encode.corpus import read_pool, read_queries
+from genius.encode.corpus import Pool, TaskQueries, read_pool, read_queries
 from genius.encode.features import Features
 from genius.encode.pipeline import tree_features
 from genius.errors import InputError
@@ -64,7 +67,8 @@ def evaluate_model(
         systems |= coded_systems(model, coded, want=want, excluding=excluding)
     else:
         systems = dense_systems(embedded, excluding=excluding)
-    benchmark = Benchmark(tree, split, pool.numbers, {task.task: task.ids for task in queries})
+    ids = {task.task: task.ids for task in queries}
+    benchmark = Benchmark(tree, split, pool.numbers, ids, _seen(tree, pool, queries))
     settings = {
         "split": split,
         "pools": list(pools),
@@ -78,6 +82,19 @@ def evaluate_model(
     if isinstance(source, Features):
         made_from["features"] = source.fingerprint
     return Result(run_protocol(benchmark, systems, pools), settings, made_from)
+
+
+def _seen(tree: Tree, pool: Pool, queries: Sequence[TaskQueries]) -> dict[Task, list[bool]] | None:
+    """Of each query, whether one of its answers is an answer in the tree's training split, if it has one."""
+    known = np.zeros(len(pool.ids), bool)
+    for task in tree.tasks("train"):
+        answers = {item for query in tree.queries("train", task) for item in query.positives}
+        known[[pool.numbers[item] for item in answers if item in pool.numbers]] = True
+    if not known.any():
+        return None
+    return {
+        task.task: [bool(known[task.positives(row)].any()) for row in range(len(task))] for task in queries
+    }
 
 
 def corpus_source(model: Model, tree: Tree, cache: Path) -> Features | ContentRows:

@@ -21,7 +21,7 @@ from genius.decode.decoder import CodeNetwork, DecoderSettings
 from genius.decode.export import PROBES, Exported, export_decoder
 from genius.decode.torch_decoding import TorchDecoder
 from genius.errors import InputError
-from genius.evaluate.coded import Coded
+from genius.evaluate.beamed import Coded
 from genius.quantize.modality import wanted_codes
 from genius.quantize.quantizer import Quantizer, unit_length
 from genius.search.beam import beam_search, prefix_survival, ranked_items

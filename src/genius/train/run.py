@@ -9,7 +9,8 @@ from genius.data.mbeir import Tree
 from genius.encode.corpus import read_pool, read_prompts, read_queries
 from genius.encode.loaders import encoder_loader
 from genius.encode.pipeline import tree_features
-from genius.evaluate.coded import Coded, code
+from genius.evaluate.beamed import Coded
+from genius.evaluate.coded import code
 from genius.evaluate.embedded import Embedded, embed
 from genius.evaluate.run import corpus_source
 from genius.model import Model

@@ -7,7 +7,7 @@ import numpy as np
 from genius.doctor.health import CodedItems, CodedQueries, Coding, measure
 from genius.doctor.verdict import Verdict, judge
 from genius.errors import InputError
-from genius.evaluate.coded import Coded
+from genius.evaluate.beamed import Coded
 from genius.model import Model
 from genius.train.sampling import permuted
 

@@ -1,0 +1,89 @@
+"""Searches by beams with one decoder: ranked as they come, or everything under them re-ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from genius.data.tasks import Task
+from genius.decode.decoding import Decoder
+from genius.evaluate.embedded import Embedded
+from genius.evaluate.per_pool import PerPool
+from genius.evaluate.protocol import DEPTH, Found
+from genius.model import Model
+from genius.search.beam import Beams, beam_search, ranked_items
+from genius.search.blend import blended_items, blended_queries
+from genius.search.rerank import rerank
+from genius.search.trie import Trie
+
+KEPT = 2
+"""How many decodes are remembered: one to the end of the code, one that stops early."""
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Items and queries of a benchmark by their vectors, and the items by their codes."""
+
+    embedded: Embedded
+    vectors: np.ndarray
+    codes: np.ndarray
+    queries: Mapping[Task, np.ndarray]
+
+
+class Pools:
+    """What searches in the same pools share: the trees of codes, and what items are re-ranked by."""
+
+    def __init__(self, model: Model, coded: Coded) -> None:
+        quantized = model.quantizer.reconstruct(coded.codes)
+        self.items = blended_items(coded.embedded.items.joined, quantized)
+        self.trie = PerPool(lambda members: Trie.build(coded.codes[members]))
+
+
+class Beamed:
+    """Beam search with one decoder; one decode serves all rankings of the same depth."""
+
+    def __init__(
+        self, model: Model, coded: Coded, pools: Pools, decoder: Decoder, *, beams: int, want: bool
+    ) -> None:
+        self._model, self._coded, self._pools, self._decoder = model, coded, pools, decoder
+        self._beams, self._want = beams, want
+        self._last: dict[tuple[Task, bytes, int], tuple[Trie, Beams]] = {}
+
+    @property
+    def levels(self) -> int:
+        """Of a whole code."""
+        return len(self._decoder.sizes)
+
+    def plain(self, task: Task, members: np.ndarray) -> Found:
+        """The items under the beams, by the beams' scores."""
+        trie, beams = self._search(task, members, self.levels)
+        scores, found = ranked_items(trie, beams, DEPTH)
+        return Found(scores, np.where(found >= 0, members[found], -1), _under(trie, beams))
+
+    def reranked(self, task: Task, members: np.ndarray, depth: int) -> Found:
+        """All items under beams that stop at a depth, by joined embeddings and codes."""
+        trie, beams = self._search(task, members, depth)
+        joined, vectors = self._coded.embedded.queries[task].joined, self._coded.queries[task]
+        queries = blended_queries(joined, vectors, self._model.rerank_weight)
+        scores, rows = rerank(trie, beams, queries, self._pools.items[members], DEPTH)
+        return Found(scores, np.where(rows >= 0, members[rows], -1), _under(trie, beams))
+
+    def _search(self, task: Task, members: np.ndarray, depth: int) -> tuple[Trie, Beams]:
+        key = task, members.tobytes(), depth
+        if key not in self._last:
+            trie, queries = self._pools.trie(members), self._coded.queries[task]
+            wanted = self._coded.embedded.tasks[task].want
+            first = self._model.wanted_codes(wanted, len(queries)) if self._want else None
+            if len(self._last) >= KEPT:
+                self._last.pop(next(iter(self._last)))
+            found = beam_search(self._decoder, trie, queries, self._beams, first=first, depth=depth)
+            self._last[key] = trie, found
+        return self._last[key]
+
+
+def _under(trie: Trie, beams: Beams) -> np.ndarray:
+    """How many items are under each query's beams."""
+    starts, ends = trie.rows(beams.depth, np.maximum(beams.nodes, 0))
+    return np.asarray(np.where(beams.nodes >= 0, ends - starts, 0).sum(axis=1))
