@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from genius.search.kernels import code_at, compiled, put
+from genius.search.kernels import code_in, compiled, put
 
 
 @compiled
@@ -65,8 +65,10 @@ def best_by_bytes(
 def best_by_codes(
     hi: np.ndarray,
     lo: np.ndarray,
-    widths: np.ndarray,
-    stops: np.ndarray,
+    lefts: np.ndarray,
+    rights: np.ndarray,
+    masks: np.ndarray,
+    behind: np.ndarray,
     allowed: np.ndarray,
     starts: np.ndarray,
     ends: np.ndarray,
@@ -78,7 +80,8 @@ def best_by_codes(
 ) -> np.ndarray:
     """The same, where a row's score is the sum of its codes' entries in `tables` [queries, levels, codes].
 
-    Levels that take no bits (`widths`) are not stored and do not count; `scores` are float32.
+    `lefts`, `rights` and `masks` say where each level's codes are, as `Part.bits` does, and `behind` which of
+    them end in `lo`. A level that is not stored has code 0. `scores` are float32.
     """
     found = np.zeros(len(tables), np.int64)
     heap = np.empty(rows.shape[1], np.int64)
@@ -90,10 +93,13 @@ def best_by_codes(
                 if len(allowed) and not allowed[row]:
                     continue
                 total = np.float32(0)
-                for level in range(len(widths)):
-                    if widths[level]:
-                        code = code_at(hi, lo, row, widths[level], stops[level])
-                        total = np.float32(total + table[level, code])
+                first = hi[row]
+                second = np.uint64(lo[row]) if len(lo) else np.uint64(0)
+                for level in range(len(masks)):
+                    code = code_in(
+                        first, second if behind[level] else first, lefts[level], rights[level], masks[level]
+                    )
+                    total = np.float32(total + table[level, code])
                 if count < len(heap) or _better(total, row, heap, some_scores, some_rows):
                     some_runs[put(heap, count, some_scores, some_rows, total, row)] = run
                     count = min(count + 1, len(heap))

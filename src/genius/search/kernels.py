@@ -22,17 +22,12 @@ def compiled(function: Kernel) -> Kernel:
 
 
 @compiled
-def code_at(hi: np.ndarray, lo: np.ndarray, row: int, width: int, end: int) -> Any:
-    """The code of a row whose bits, `width` of them, end at `end`."""
-    if width == 0:
-        return np.int64(0)
-    mask = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
-    if end <= 64:
-        return np.int64((hi[row] >> np.uint64(64 - end)) & mask)
-    below = np.uint64(lo[row]) >> np.uint64(8 * lo.itemsize - (end - 64))
-    if end - width < 64:
-        below |= hi[row] << np.uint64(end - 64)
-    return np.int64(below & mask)
+def code_in(high: Any, low: Any, left: Any, right: Any, mask: Any) -> Any:
+    """The code of one level, which begins in one word and ends in another; `Part.bits` says where.
+
+    There is no branch for levels that are in one word only: with one, the loops took ten times as long.
+    """
+    return np.int64(((high << left) | (np.uint64(low) >> right)) & mask)
 
 
 @compiled
@@ -87,31 +82,32 @@ def _worse(one: int, other: int, scores: np.ndarray, orders: np.ndarray) -> bool
 
 @compiled
 def _end_of_run(
-    hi: np.ndarray, lo: np.ndarray, start: int, end: int, code: int, width: int, stop: int
+    high: np.ndarray, low: np.ndarray, left: Any, right: Any, mask: Any, start: int, end: int, code: Any
 ) -> int:
     """The first row behind `start` with another code at a level: by steps that double, then by bisection."""
-    step, low = 1, start
-    while low + step < end and code_at(hi, lo, low + step, width, stop) == code:
-        low += step
+    step, last = 1, start
+    while last + step < end and code_in(high[last + step], low[last + step], left, right, mask) == code:
+        last += step
         step *= 2
-    high = min(low + step, end)  # row `low` has the code, row `high` has not or is the end
-    while high - low > 1:
-        middle = (low + high) // 2
-        if code_at(hi, lo, middle, width, stop) == code:
-            low = middle
+    behind = min(last + step, end)  # row `last` has the code; row `behind` has not, or is the end
+    while behind - last > 1:
+        middle = (last + behind) // 2
+        if code_in(high[middle], low[middle], left, right, mask) == code:
+            last = middle
         else:
-            high = middle
-    return high
+            behind = middle
+    return behind
 
 
 @compiled
 def children(
-    hi: np.ndarray,
-    lo: np.ndarray,
+    high: np.ndarray,
+    low: np.ndarray,
+    left: Any,
+    right: Any,
+    mask: Any,
     table: np.ndarray,
     counts: np.ndarray,
-    width: int,
-    stop: int,
     starts: np.ndarray,
     ends: np.ndarray,
     bases: np.ndarray,
@@ -127,10 +123,9 @@ def children(
     """The best children of each query's prefixes in one pool, in the order of prefixes.
 
     Args:
-        hi, lo: the packed codes.
+        high, low, left, right, mask: where the level's codes are, by `Part.bits`.
         table: the first rows of all children, where they are kept.
         counts: how many rows before each are allowed [n + 1]; without it all are.
-        width, stop: the bits of the level, and where they end.
         starts, ends: the run of each prefix; a query's prefixes stand in their order.
         bases: the place of each prefix's first child in `table`.
         totals: the score of each prefix.
@@ -159,22 +154,22 @@ def children(
                     score = np.float32(total + gains[row, code])
                     if not score > worst:
                         continue
-                    low: Any = np.int64(table[bases[row] + code])
-                    high: Any = np.int64(table[bases[row] + code + 1])
-                    if low == high:
+                    one: Any = np.int64(table[bases[row] + code])
+                    other: Any = np.int64(table[bases[row] + code + 1])
+                    if one == other:
                         continue
                 else:
-                    code = code_at(hi, lo, start, width, stop)
-                    low, high = start, _end_of_run(hi, lo, start, end, code, width, stop)
-                    start = high
+                    code = code_in(high[start], low[start], left, right, mask)
+                    one, other = start, _end_of_run(high, low, left, right, mask, start, end, code)
+                    start = other
                     score = np.float32(total + gains[row, code])
                     if not score > worst:
                         continue
-                if len(counts) and counts[low] == counts[high]:
+                if len(counts) and counts[one] == counts[other]:
                     continue
                 slot = put(heap, count, kept, orders, score, order)
                 parents[query, slot], codes[query, slot] = row, code
-                runs[query, slot, 0], runs[query, slot, 1] = low, high
+                runs[query, slot, 0], runs[query, slot, 1] = one, other
                 order += 1
                 count = min(count + 1, beams)
                 if count == beams:

@@ -77,6 +77,21 @@ class Part:
         lo = self.packed.lo
         return _frozen(self.packed.hi), _frozen(np.empty(0, np.uint16) if lo is None else lo)
 
+    def bits(self, level: int) -> tuple[np.ndarray, np.ndarray, np.uint64, np.uint64, np.uint64]:
+        """Where a level's codes are: two words of each row, the first shifted left, the second right, a mask.
+
+        Only one level can be in both words; for the others the first is shifted out of the mask's way.
+        """
+        hi, lo = self.words
+        width, end = self.packed.layout.widths[level], self.packed.layout.ends[level]
+        mask = np.uint64((1 << width) - 1)
+        if not width:
+            return hi, hi, np.uint64(0), np.uint64(0), mask
+        if end <= WORD:
+            return hi, hi, np.uint64(WORD - 1), np.uint64(WORD - end), mask
+        left = end - WORD if end - width < WORD else WORD - 1
+        return hi, lo, np.uint64(left), np.uint64(8 * lo.itemsize - (end - WORD)), mask
+
     def table(self, level: int, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where a level's first rows are kept: all of them, and the place of each run's first child."""
         packed, semantic = self.packed, self.packed.layout.semantic
@@ -191,15 +206,13 @@ def _children(
     """The best children in one part: prefix and code as one number, rising, and their runs [n, 2]."""
     starts, ends = prefixes.starts[number], prefixes.ends[number]
     table, bases = part.table(level, starts)
-    layout, shape = part.packed.layout, (len(bounds) - 1, beams)
+    shape = (len(bounds) - 1, beams)
     parents, codes, scores = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.float32)
     runs = np.empty((*shape, 2), np.int64)
     counts = kernels.children(
-        *part.words,
+        *part.bits(level),
         table,
         part.counts,
-        layout.widths[level],
-        layout.ends[level],
         starts,
         ends,
         bases,

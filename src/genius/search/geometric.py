@@ -1,0 +1,108 @@
+"""Geometry as a decoder at speed: the same scores as `decode.geometry`, mostly by looking them up.
+
+What a code adds depends on r·e for the residual r = z_q − Σ_{i<k} e_i of a query and a prefix, and all code
+vectors e of the level. That is z_q·e, once for a query and not for each of its beams, less Σ e_i·e, which does
+not depend on the query: products between code vectors are kept in tables, made when they are first needed.
+At 4096 codes a level a table takes 64 MB, so only the first levels have them, within a limit; those behind
+are scored by residuals.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from genius.decode.decoding import check_queries
+from genius.decode.geometry import Geometry
+
+MEMORY = 1 << 27
+"""How many bytes of tables there may be: all levels at 1024 codes, the second semantic one at 4096."""
+
+
+class QuickGeometry:
+    """A decoder with the scores of a geometry, to within rounding.
+
+    Args:
+        geometry: the decoder to be like.
+        memory: how many bytes its tables may take.
+    """
+
+    def __init__(self, geometry: Geometry, memory: int = MEMORY) -> None:
+        self.codebooks = geometry.codebooks
+        self.sizes = geometry.sizes
+        self.temperature = geometry.temperature
+        factor = np.float32(2 / geometry.temperature)
+        self._scaled = [np.ascontiguousarray(book * factor) for book in geometry.codebooks]
+        self._lengths = [
+            np.einsum("ij,ij->i", book, book) / np.float32(geometry.temperature) for book in self.codebooks
+        ]
+        self._tables: dict[tuple[int, int], np.ndarray] = {}
+        sizes = np.array(self.sizes, np.int64)
+        needed = np.cumsum([4 * sizes[:level].sum() * sizes[level] for level in range(len(sizes))])
+        self.tabled = int(np.searchsorted(needed, memory, side="right"))
+        """How many levels have tables."""
+
+    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> QuickDecoding:
+        """Start with one row for each query vector [n, width], behind its first code if that is given."""
+        check_queries(vectors, first, self.codebooks[0].shape[1], self.sizes[0])
+        decoding = QuickDecoding(self, np.ascontiguousarray(vectors, np.float32))
+        if first is not None:
+            decoding.advance(np.arange(len(vectors)), first)
+        return decoding
+
+    def warm_up(self) -> None:
+        """Make all tables that there may be."""
+        for level in range(self.tabled):
+            for above in range(level):
+                self.table(above, level)
+
+    def table(self, above: int, level: int) -> np.ndarray:
+        """2 e_i·e_k / τ of all codes of a level above and those of `level`, float32 [codes, codes]."""
+        if (above, level) not in self._tables:
+            self._tables[above, level] = self.codebooks[above] @ self._scaled[level].T
+        return self._tables[above, level]
+
+    def logits(self, level: int, vectors: np.ndarray) -> np.ndarray:
+        """−‖r − e‖² / τ up to what all codes share, float32 [n, codes], of vectors or residuals [n, width]."""
+        return np.asarray(vectors @ self._scaled[level].T - self._lengths[level])
+
+
+class QuickDecoding:
+    """One search by geometry: it remembers the codes of each row, and below the tables what remains."""
+
+    def __init__(self, geometry: QuickGeometry, vectors: np.ndarray) -> None:
+        self._geometry = geometry
+        self._vectors = vectors
+        self._queries = np.arange(len(vectors))
+        self._codes = np.empty((0, len(vectors)), np.int64)
+        self._residuals: np.ndarray | None = None
+
+    def scores(self) -> np.ndarray:
+        """Log-probabilities float32 [rows, codes of the next level]."""
+        geometry, level = self._geometry, len(self._codes)
+        if level < geometry.tabled:
+            asked, places = np.unique(self._queries, return_inverse=True)
+            logits = geometry.logits(level, self._vectors[asked])[places]
+            for above, codes in enumerate(self._codes):
+                logits -= geometry.table(above, level)[codes]
+        else:
+            if self._residuals is None:
+                self._residuals = self._remaining()
+            logits = geometry.logits(level, self._residuals)
+        logits -= logits.max(axis=1, keepdims=True)
+        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        return logits
+
+    def advance(self, rows: np.ndarray, codes: np.ndarray) -> None:
+        """Go one level down: keep these rows, each extended by its code."""
+        level = len(self._codes)
+        if self._residuals is not None:
+            self._residuals = self._residuals[rows] - self._geometry.codebooks[level][codes]
+        self._queries = self._queries[rows]
+        self._codes = np.concatenate([self._codes[:, rows], np.asarray(codes, np.int64)[None]])
+
+    def _remaining(self) -> np.ndarray:
+        """What remains of each row's query: its vector less those of its codes."""
+        residuals = self._vectors[self._queries]
+        for book, codes in zip(self._geometry.codebooks, self._codes, strict=False):
+            residuals -= book[codes]
+        return residuals
