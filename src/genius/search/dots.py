@@ -69,6 +69,7 @@ def best_by_codes(
     rights: np.ndarray,
     masks: np.ndarray,
     behind: np.ndarray,
+    firsts: np.ndarray,
     allowed: np.ndarray,
     starts: np.ndarray,
     ends: np.ndarray,
@@ -81,7 +82,7 @@ def best_by_codes(
     """The same, where a row's score is the sum of its codes' entries in `tables` [queries, levels, codes].
 
     `lefts`, `rights` and `masks` say where each level's codes are, as `Part.bits` does, and `behind` which of
-    them end in `lo`. A level that is not stored has code 0. `scores` are float32.
+    them end in `lo`; with `firsts`, the first level is told by the row's place. `scores` are float32.
     """
     found = np.zeros(len(tables), np.int64)
     heap = np.empty(rows.shape[1], np.int64)
@@ -89,13 +90,18 @@ def best_by_codes(
         table, count = tables[query], 0
         some_rows, some_runs, some_scores = rows[query], runs[query], scores[query]
         for run in range(bounds[query], bounds[query + 1]):
+            modality = 0
             for row in range(starts[run], ends[run]):
                 if len(allowed) and not allowed[row]:
                     continue
                 total = np.float32(0)
+                if len(firsts):
+                    while row >= firsts[modality + 1]:
+                        modality += 1
+                    total = table[0, modality]
                 first = hi[row]
                 second = np.uint64(lo[row]) if len(lo) else np.uint64(0)
-                for level in range(len(masks)):
+                for level in range(1 if len(firsts) else 0, len(masks)):
                     code = code_in(
                         first, second if behind[level] else first, lefts[level], rights[level], masks[level]
                     )

@@ -1,10 +1,9 @@
 """Geometry as a decoder at speed: the same scores as `decode.geometry`, mostly by looking them up.
 
-What a code adds depends on r·e for the residual r = z_q − Σ_{i<k} e_i of a query and a prefix, and all code
-vectors e of the level. That is z_q·e, once for a query and not for each of its beams, less Σ e_i·e, which does
-not depend on the query: products between code vectors are kept in tables, made when they are first needed.
-At 4096 codes a level a table takes 64 MB, so only the first levels have them, within a limit; those behind
-are scored by residuals.
+What a code e adds depends on r·e for the residual r = z_q − Σ_{i<k} e_i of a query and a prefix. That is
+z_q·e, once for a query and not for each of its beams, less Σ e_i·e, which does not depend on the query:
+products between code vectors are kept in tables, made when they are first needed. At 4096 codes a level a
+table takes 64 MB, so only the first levels have them, within a limit; those behind are scored by residuals.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from genius.decode.geometry import Geometry
 
 MEMORY = 1 << 27
 """How many bytes of tables there may be: all levels at 1024 codes, the second semantic one at 4096."""
+
+BLOCK = 32  # rows at a time: half a megabyte at 4096 codes, which stays near the processor
 
 
 class QuickGeometry:
@@ -62,7 +63,7 @@ class QuickGeometry:
         return self._tables[above, level]
 
     def logits(self, level: int, vectors: np.ndarray) -> np.ndarray:
-        """−‖r − e‖² / τ up to what all codes share, float32 [n, codes], of vectors or residuals [n, width]."""
+        """−‖r − e‖² / τ but for what all codes share, float32 [n, codes], of residuals r [n, width]."""
         return np.asarray(vectors @ self._scaled[level].T - self._lengths[level])
 
 
@@ -79,17 +80,22 @@ class QuickDecoding:
     def scores(self) -> np.ndarray:
         """Log-probabilities float32 [rows, codes of the next level]."""
         geometry, level = self._geometry, len(self._codes)
-        if level < geometry.tabled:
-            asked, places = np.unique(self._queries, return_inverse=True)
-            logits = geometry.logits(level, self._vectors[asked])[places]
-            for above, codes in enumerate(self._codes):
-                logits -= geometry.table(above, level)[codes]
-        else:
+        if level >= geometry.tabled:
             if self._residuals is None:
                 self._residuals = self._remaining()
             logits = geometry.logits(level, self._residuals)
-        logits -= logits.max(axis=1, keepdims=True)
-        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+            for start in range(0, len(logits), BLOCK):
+                _log_softmax(logits[start : start + BLOCK])
+            return logits
+        asked, places = np.unique(self._queries, return_inverse=True)
+        products = geometry.logits(level, self._vectors[asked])
+        logits = np.empty((len(places), geometry.sizes[level]), np.float32)
+        for start in range(0, len(logits), BLOCK):
+            some = slice(start, start + BLOCK)
+            logits[some] = products[places[some]]
+            for above, codes in enumerate(self._codes):
+                logits[some] -= geometry.table(above, level)[codes[some]]
+            _log_softmax(logits[some])
         return logits
 
     def advance(self, rows: np.ndarray, codes: np.ndarray) -> None:
@@ -106,3 +112,9 @@ class QuickDecoding:
         for book, codes in zip(self._geometry.codebooks, self._codes, strict=False):
             residuals -= book[codes]
         return residuals
+
+
+def _log_softmax(logits: np.ndarray) -> None:
+    """In place, row by row; the greatest is taken off first so that nothing overflows."""
+    logits -= logits.max(axis=1, keepdims=True)
+    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))

@@ -25,9 +25,10 @@ class Part:
     Attributes:
         packed: the codes.
         allowed: which rows may be found, bool [n]; None for all.
-        coarse: embeddings in bytes, int8 [n, width], `scale` times too small; None if there are none.
+        coarse: embeddings in bytes, int8 [n, width], in units of `scale`; None if there are none.
         exact: the same embeddings as they are, float16 or float32 [n, width]; None if there are none.
-        scale: what a byte's unit stands for.
+        scale: one unit of `coarse`.
+        numbers: what each row is called [n], by which equal items are ordered; without it, its place.
     """
 
     packed: PackedCodes
@@ -35,12 +36,14 @@ class Part:
     coarse: np.ndarray | None = None
     exact: np.ndarray | None = None
     scale: float = 1.0
+    numbers: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for name, array, kinds in (
             ("allowed", self.allowed, "b"),
             ("coarse", self.coarse, "i"),
             ("exact", self.exact, "f"),
+            ("numbers", self.numbers, "iu"),
         ):
             if array is not None and (len(array) != len(self.packed) or array.dtype.kind not in kinds):
                 raise InputError(
@@ -65,17 +68,17 @@ class Part:
     def counts(self) -> np.ndarray:
         """How many rows before each are allowed [n + 1]; nothing if all are."""
         if self.allowed is None:
-            return _frozen(np.empty(0, np.uint32))
+            return frozen(np.empty(0, np.uint32))
         number = np.uint32 if len(self) <= np.iinfo(np.uint32).max else np.uint64
         counts = np.zeros(len(self) + 1, number)
         np.cumsum(self.allowed, out=counts[1:])
-        return _frozen(counts)
+        return frozen(counts)
 
     @cached_property
     def words(self) -> tuple[np.ndarray, np.ndarray]:
         """`hi` and `lo`, which has no elements if it is absent."""
         lo = self.packed.lo
-        return _frozen(self.packed.hi), _frozen(np.empty(0, np.uint16) if lo is None else lo)
+        return frozen(self.packed.hi), frozen(np.empty(0, np.uint16) if lo is None else lo)
 
     def bits(self, level: int) -> tuple[np.ndarray, np.ndarray, np.uint64, np.uint64, np.uint64]:
         """Where a level's codes are: two words of each row, the first shifted left, the second right, a mask.
@@ -98,12 +101,12 @@ class Part:
         bases = np.zeros(len(starts), np.int64)
         if level < semantic:
             assert packed.firsts is not None
-            return _frozen(packed.firsts), bases
+            return frozen(packed.firsts), bases
         if level > semantic or packed.cells is None:
-            return _frozen(np.empty(0, np.uint32)), bases
+            return frozen(np.empty(0, np.uint32)), bases
         if packed.firsts is not None:
             bases = (np.searchsorted(packed.firsts, starts, side="right") - 1) * packed.sizes[level]
-        return _frozen(packed.cells), bases
+        return frozen(packed.cells), bases
 
     def run(self) -> tuple[int, int]:
         """All rows; an empty run if none is allowed."""
@@ -124,7 +127,7 @@ class Part:
         return (start, end) if self.under(np.array(start), np.array(end)) else (0, 0)
 
 
-def _frozen(array: np.ndarray) -> np.ndarray:
+def frozen(array: np.ndarray) -> np.ndarray:
     """A view that can't be written to: compiled loops then see one type, in memory and in files."""
     view = np.asarray(array).view()
     view.flags.writeable = False
