@@ -197,7 +197,7 @@ def buckets(
     """The first rows of the different codes in each query's runs, as many as `heads` [queries, most] holds.
 
     `owners` [queries, most] becomes the run of each. Returns how many there are of each query; counting ends
-    at `most`. Codes without an allowed row do not count.
+    at `most`. Codes without an allowed row do not count. A run's rows share what is not stored.
     """
     most = heads.shape[1]
     found = np.zeros(len(bounds) - 1, np.int64)

@@ -36,6 +36,22 @@ class Ranked:
     scores: np.ndarray
     runs: np.ndarray
 
+    def padded(self, k: int) -> Ranked:
+        """The same with k columns."""
+        wide = blank(len(self.rows), k)
+        width = min(k, self.rows.shape[1])
+        for new, old in ((wide.rows, self.rows), (wide.scores, self.scores), (wide.runs, self.runs)):
+            new[:, :width] = old[:, :width]
+        return wide
+
+
+def blank(groups: int, k: int) -> Ranked:
+    """Room for k items of each group."""
+    shape = (groups, k)
+    return Ranked(
+        np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32), np.full(shape, -1, np.int64)
+    )
+
 
 @dataclass(frozen=True, eq=False)
 class _Flat:
@@ -70,17 +86,18 @@ def rank(
         starts, ends: the runs in each part, int64 [parts, runs].
         queries: for each group an embedding [groups, width]; for parts without embeddings a table of the
             likeness of each code [groups, levels, codes].
-        k: how many; there are no more columns than rows in all parts.
+        k: how many; there are no more columns than the largest group has items.
     """
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")
     _check(parts, queries)
-    groups, k = len(bounds) - 1, min(k, sum(map(len, parts)))
+    groups = len(bounds) - 1
     owners = np.repeat(np.arange(groups), np.diff(bounds))
     below = np.zeros(len(owners), np.int64)
     for part, some, others in zip(parts, starts, ends, strict=True):
         below += part.under(some, others)
     available = int(np.bincount(owners, below, groups).max(initial=0))
+    k = min(k, available)
     exact = queries.ndim == 2 and all(part.exact is not None for part in parts)
     most = min(max(k, EXACT) if exact else k, available)
     found = _joined(
@@ -93,11 +110,7 @@ def rank(
     if exact and any(part.coarse is not None for part in parts):
         found = _Flat(found.groups, found.rows, found.runs, _exact(parts, found, queries))
     found = found[_best(found, numbers(parts, found.rows), k)]
-    ranked = Ranked(
-        np.full((groups, k), -1, np.int64),
-        np.full((groups, k), -np.inf, np.float32),
-        np.full((groups, k), -1, np.int64),
-    )
+    ranked = blank(groups, k)
     where = found.groups, np.arange(len(found.groups)) - np.searchsorted(found.groups, found.groups)
     ranked.rows[where], ranked.scores[where], ranked.runs[where] = found.rows, found.scores, found.runs
     return ranked

@@ -46,6 +46,17 @@ class Found:
         """Whose each prefix is, int64 [prefixes]."""
         return np.repeat(np.arange(len(self)), np.diff(self.bounds))
 
+    def below(self, parts: Sequence[Part]) -> np.ndarray:
+        """How many items are below each prefix, int64 [prefixes]."""
+        items = np.zeros(len(self.scores), np.int64)
+        for part, starts, ends in zip(parts, self.starts, self.ends, strict=True):
+            items += part.under(starts, ends)
+        return items
+
+    def of(self, numbers: np.ndarray) -> Prefixes:
+        """The prefixes, as those of queries with other numbers [queries]."""
+        return Prefixes(numbers[self.queries], self.starts, self.ends, self.scores, self.gains)
+
 
 def walk(
     decoder: Decoder,

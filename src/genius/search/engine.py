@@ -1,0 +1,267 @@
+"""The engine: from query vectors to items, in the mode that is asked for.
+
+mode     searches                                                   finds
+`paper`  all levels, as published                                   the items of the best codes
+`exact`  until the different codes below are no more than beams     the same items, often levels earlier
+`safe`   also until at most 2,000 items are below                   those and more
+`fast`   also until at most 64,000 items are below                  those and more still
+`scan`   nothing                                                    all items, or all of the first code
+`auto`   as `scan` where that is quicker than `fast`, else `fast`   whichever; `Hits.modes` says which
+
+Items come back by the likeness of their embeddings to the query's (all of them below the beams are looked
+at), or plainly by the log-probability of their codes, and then by likeness. Whoever asks for k gets k if
+there are so many: where the beams lead to fewer, twice as many are followed, and in the end all is scanned.
+
+    engine = Engine([Part(packed, alive, coarse, exact, scale, numbers)], decoder)
+    hits = engine.search(vectors, joined, first=first, k=10, beams=50, mode="fast")
+
+`vectors` [queries, width] are decoded, `joined` [queries, width] are compared with items, `first` [queries]
+is the wanted first code or -1. What comes back is [queries, k], best first; see `Hits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from genius.decode.decoding import Decoder
+from genius.errors import InputError
+from genius.search.beam import BEAMS
+from genius.search.costs import Costs, measured
+from genius.search.parts import Part, Prefixes
+from genius.search.reranking import Ranked, blank, code_tables, numbers, offsets, rank
+from genius.search.walk import Found, gathered, walk, whole
+
+Mode = Literal["paper", "exact", "safe", "fast", "scan", "auto"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+LIMITS: dict[Mode, int | None] = {"paper": None, "exact": 0, "safe": 2_000, "fast": 64_000}
+"""With how many items below its beams a search ends; without a number, only with the last level."""
+
+WIDEST = 2048
+"""How many beams are followed at most in order to find as many items as are asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """What was found for each query, best first; filled up with -1 and -inf. k is at most the number of rows.
+
+    Attributes:
+        rows: sorted rows, those of all parts numbered one after another, int64 [queries, k].
+        numbers: what those rows are called (`Part.numbers`), int64 [queries, k].
+        likeness: of the embeddings, or of quantized vectors where there are none, float32 [queries, k].
+        totals: the summed log-probability of the codes that were searched, float32 [queries, k].
+        gains: each level's part of it, float32 [queries, k, levels]; NaN for levels that were not searched.
+        depths: how many levels were searched, int64 [queries].
+        below: how many items there were to choose from, int64 [queries].
+        modes: in which mode each query was searched.
+    """
+
+    rows: np.ndarray
+    numbers: np.ndarray
+    likeness: np.ndarray
+    totals: np.ndarray
+    gains: np.ndarray
+    depths: np.ndarray
+    below: np.ndarray
+    modes: tuple[Mode, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What is below the beams of each query, and in which mode that was found."""
+
+    vectors: np.ndarray
+    found: Found
+    modes: tuple[Mode, ...]
+
+
+class Engine:
+    """Parts that are searched as one pool.
+
+    Args:
+        parts: packed codes, with masks and embeddings.
+        decoder: scores codes.
+        codebooks: the vectors of each level, [codes, width]: for items without embeddings.
+        costs: what `auto` goes by; `measure` finds them on this machine.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        decoder: Decoder,
+        codebooks: Sequence[np.ndarray] | None = None,
+        costs: Costs | None = None,
+    ) -> None:
+        if not parts:
+            raise InputError("a search needs at least one part to search in")
+        self.parts, self.decoder, self.codebooks = list(parts), decoder, codebooks
+        self.costs = Costs() if costs is None else costs
+
+    def __len__(self) -> int:
+        """How many items may be found."""
+        return sum(int(part.under(*np.array(part.run()))) for part in self.parts)
+
+    def restricted(self, allowed: Sequence[np.ndarray]) -> Engine:
+        """The same, where only rows may be found that a mask for each part, bool [n], allows too."""
+        parts = [part.restricted(mask) for part, mask in zip(self.parts, allowed, strict=True)]
+        return Engine(parts, self.decoder, self.codebooks, self.costs)
+
+    def search(
+        self,
+        vectors: np.ndarray,
+        joined: np.ndarray | None = None,
+        *,
+        first: np.ndarray | None = None,
+        k: int = 10,
+        beams: int = BEAMS,
+        mode: Mode = "auto",
+        plain: bool | None = None,
+    ) -> Hits:
+        """The k best items for each query.
+
+        Args:
+            vectors: what is decoded, [queries, width].
+            joined: what items' embeddings are compared with, [queries, width]; without it, their codes are
+                compared with `vectors`.
+            first: the first code that each query wants [queries], -1 for any.
+            k: how many.
+            beams: how many prefixes are followed.
+            mode: how far; see the module.
+            plain: whether items are ordered by the log-probability of their codes first; by default only in
+                the mode `paper`.
+        """
+        search = self.find(vectors, first=first, k=k, beams=beams, mode=mode)
+        return self.rank(search, joined, k, plain=mode == "paper" if plain is None else plain)
+
+    def find(
+        self,
+        vectors: np.ndarray,
+        *,
+        first: np.ndarray | None = None,
+        k: int = 1,
+        beams: int = BEAMS,
+        mode: Mode = "auto",
+    ) -> Search:
+        """What is below each query's beams: at least k items, or all that there are of its first code."""
+        if mode not in MODES:
+            raise InputError(f"unknown mode {mode!r}: expected one of {', '.join(MODES)}")
+        if k < 1:
+            raise InputError(f"k must be at least 1, not {k}")
+        everything = whole(self.parts, len(vectors), first)
+        scope = _sums(everything, everything.below(self.parts))
+        modes = np.full(len(vectors), mode, object)
+        if mode == "auto":
+            modes = np.where(self.costs.prefer_scan(scope), "scan", "fast").astype(object)
+        ended: list[Prefixes] = []
+        depths = np.zeros(len(vectors), np.int64)
+        lacking = np.flatnonzero(modes != "scan")
+        limit = LIMITS["fast" if mode == "auto" else mode] if len(lacking) else None
+        while len(lacking) and beams <= WIDEST:
+            wanted = None if first is None else first[lacking]
+            found = walk(self.decoder, self.parts, vectors[lacking], beams, first=wanted, limit=limit)
+            enough = _sums(found, found.below(self.parts)) >= np.minimum(k, scope[lacking])
+            depths[lacking[enough]] = found.depths[enough]
+            some = found.of(lacking)
+            ended.append(some[np.flatnonzero(enough[found.queries])])
+            lacking = lacking[~enough]
+            if beams == WIDEST:
+                break
+            beams = min(2 * beams, WIDEST)
+        modes[lacking] = "scan"
+        rest = modes == "scan"
+        some = everything.of(np.arange(len(vectors)))
+        ended.append(some[np.flatnonzero(rest[everything.queries])])
+        depths[rest] = everything.depths[rest]
+        return Search(vectors, gathered(self.parts, ended, depths), tuple(modes.tolist()))
+
+    def rank(self, search: Search, joined: np.ndarray | None, k: int, *, plain: bool) -> Hits:
+        """The k best of what was found: by likeness, or plainly by log-probability first."""
+        if k < 1:
+            raise InputError(f"k must be at least 1, not {k}")
+        found = search.found
+        queries = self.compared(search.vectors, joined, plain)
+        if plain:
+            ranked = self._plainly(found, queries, k)
+        else:
+            ranked = rank(self.parts, found.bounds, found.starts, found.ends, queries, k)
+        ranked = ranked.padded(min(k, sum(map(len, self.parts))))
+        there = ranked.rows >= 0
+        runs = ranked.runs[there]
+        gains = np.full((*there.shape, found.gains.shape[1]), np.nan, np.float32)
+        totals = np.full(there.shape, -np.inf, np.float32)
+        gains[there], totals[there] = found.gains[runs], found.scores[runs]
+        return Hits(
+            ranked.rows,
+            numbers(self.parts, ranked.rows),
+            ranked.scores,
+            totals,
+            gains,
+            found.depths,
+            _sums(found, found.below(self.parts)),
+            search.modes,
+        )
+
+    def codes(self, rows: np.ndarray) -> np.ndarray:
+        """The codes of sorted rows [n], those of all parts numbered one after another: uint16 [n, levels]."""
+        codes = np.empty((len(rows), len(self.decoder.sizes)), np.uint16)
+        bounds = offsets(self.parts)
+        for number, part in enumerate(self.parts):
+            mine = (rows >= bounds[number]) & (rows < bounds[number + 1])
+            codes[mine] = part.packed.codes(rows[mine] - bounds[number])
+        return codes
+
+    def measure(
+        self, vectors: np.ndarray, joined: np.ndarray | None = None, first: np.ndarray | None = None
+    ) -> Costs:
+        """Search for some queries, so that all is compiled and read, and go by what that took from now on."""
+        if not len(self):
+            return self.costs
+        self.costs = measured(self, vectors, joined, first)
+        return self.costs
+
+    def compared(self, vectors: np.ndarray, joined: np.ndarray | None, plain: bool) -> np.ndarray:
+        """What items are compared with: embeddings, or tables of their codes."""
+        if joined is not None:
+            if len(joined) != len(vectors):
+                raise InputError(
+                    f"{len(vectors)} queries need an embedding each, and there are {len(joined)}"
+                )
+            return joined.astype(np.float32, copy=False)
+        if self.codebooks is not None:
+            return code_tables(vectors, self.codebooks)
+        if not plain:
+            raise InputError("to order items, queries need embeddings, or the engine needs the codebooks")
+        return np.zeros((len(vectors), len(self.decoder.sizes), max(self.decoder.sizes)), np.float32)
+
+    def _plainly(self, found: Found, queries: np.ndarray, k: int) -> Ranked:
+        """Items by their prefix, the best first, and those of one prefix by likeness."""
+        below, owners = found.below(self.parts), found.queries
+        before = np.cumsum(below) - below
+        before -= before[found.bounds[owners]]
+        needed = np.flatnonzero(before < k)  # prefixes behind the k-th item are not opened
+        ranked = rank(
+            self.parts,
+            np.arange(len(needed) + 1),
+            found.starts[:, needed],
+            found.ends[:, needed],
+            queries[owners[needed]],
+            k,
+        )
+        groups, places = np.nonzero(ranked.rows >= 0)
+        queries_of = owners[needed][groups]
+        columns = np.arange(len(groups)) - np.searchsorted(queries_of, queries_of)
+        kept = columns < k
+        there, where = (groups[kept], places[kept]), (queries_of[kept], columns[kept])
+        plain = blank(len(found), int(columns[kept].max(initial=-1)) + 1)
+        plain.rows[where], plain.scores[where] = ranked.rows[there], ranked.scores[there]
+        plain.runs[where] = needed[groups[kept]]
+        return plain
+
+
+def _sums(found: Found, values: np.ndarray) -> np.ndarray:
+    """The sum of each query's values, int64 [queries]."""
+    return np.bincount(found.queries, values, len(found)).astype(np.int64)
