@@ -143,6 +143,23 @@ def test_a_filter_searches_a_smaller_pool(pool: Pool, beams: int, k: int, mode: 
     np.testing.assert_array_equal(one.totals, two.totals)
 
 
+@few
+@given(pools(), st.integers(1, 6), st.sampled_from(MODES))
+def test_a_trace_goes_on_where_the_search_stopped(pool: Pool, k: int, mode: Mode) -> None:
+    engine, _, joined = engine_of(pool, FAST)
+    hits = engine.search(pool.vectors, joined, first=pool.first, k=k, beams=3, mode=mode)
+    gains = engine.trace(pool.vectors, hits, pool.first)
+    searched = ~np.isnan(hits.gains)
+    np.testing.assert_array_equal(gains[searched], hits.gains[searched])
+    for query in range(pool.queries):
+        for place, item in enumerate(listed(hits, query)):
+            code = tuple(pool.codes[item].tolist())
+            expected = [pool.table.look_up(query, code[:level])[code[level]] for level in range(len(code))]
+            if pool.first is not None and pool.first[query] >= 0:
+                expected[0] = 0
+            assert gains[query, place].tolist() == expected
+
+
 def geometric_pool() -> tuple[Engine, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(3)
     sizes = [3, 32, 32, 32]

@@ -49,7 +49,8 @@ def test_finds_what_geometry_finds_alone_or_in_company() -> None:
     vectors, first = rng.normal(size=(6, 12)).astype(np.float32), np.array([0, 1, 2, -1, -1, 0])
     for limit in (None, 0, 100, 1000):
         expected = walk(plain, [Part(packed)], vectors, 15, first=first, limit=limit)
-        quick = QuickGeometry(plain)
+        quick = QuickGeometry(plain, memory=10_000)
+        assert 2 <= quick.tabled <= 4
         found = walk(quick, [Part(packed)], vectors, 15, first=first, limit=limit)
         np.testing.assert_array_equal(found.starts, expected.starts)
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)
@@ -58,7 +59,7 @@ def test_finds_what_geometry_finds_alone_or_in_company() -> None:
             alone = walk(quick, [Part(packed)], vectors[one], 15, first=first[one], limit=limit)
             mine = slice(found.bounds[query], found.bounds[query + 1])
             np.testing.assert_array_equal(alone.starts, found.starts[:, mine])
-            np.testing.assert_allclose(alone.scores, found.scores[mine], atol=1e-4)
+            np.testing.assert_array_equal(alone.scores, found.scores[mine])
 
 
 def test_tables_keep_to_their_memory() -> None:

@@ -33,6 +33,7 @@ from genius.search.beam import BEAMS
 from genius.search.costs import Costs, measured
 from genius.search.parts import Part, Prefixes
 from genius.search.reranking import Ranked, blank, code_tables, numbers, offsets, rank
+from genius.search.tracing import trace
 from genius.search.walk import Found, gathered, walk, whole
 
 Mode = Literal["paper", "exact", "safe", "fast", "scan", "auto"]
@@ -213,6 +214,14 @@ class Engine:
             mine = (rows >= bounds[number]) & (rows < bounds[number + 1])
             codes[mine] = part.packed.codes(rows[mine] - bounds[number])
         return codes
+
+    def trace(self, vectors: np.ndarray, hits: Hits, first: np.ndarray | None = None) -> np.ndarray:
+        """The gains of hits at all levels, also those that were not searched; NaN where there is no hit."""
+        owners, places = np.nonzero(hits.rows >= 0)
+        gains = np.full((*hits.rows.shape, len(self.decoder.sizes)), np.nan, np.float32)
+        codes = self.codes(hits.rows[owners, places])
+        gains[owners, places] = trace(self.decoder, vectors, owners, codes, first)
+        return gains
 
     def measure(
         self, vectors: np.ndarray, joined: np.ndarray | None = None, first: np.ndarray | None = None

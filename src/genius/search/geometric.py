@@ -17,6 +17,8 @@ MEMORY = 1 << 27
 """How many bytes of tables there may be: all levels at 1024 codes, the second semantic one at 4096."""
 
 BLOCK = 32  # rows at a time: half a megabyte at 4096 codes, which stays near the processor
+ROWS = 64  # of a matrix product, or a multiple of that with at least so many codes
+CODES = 256
 
 
 class QuickGeometry:
@@ -62,9 +64,17 @@ class QuickGeometry:
             self._tables[above, level] = self.codebooks[above] @ self._scaled[level].T
         return self._tables[above, level]
 
-    def logits(self, level: int, vectors: np.ndarray) -> np.ndarray:
-        """−‖r − e‖² / τ but for what all codes share, float32 [n, codes], of residuals r [n, width]."""
-        return np.asarray(vectors @ self._scaled[level].T - self._lengths[level])
+    def logits(self, level: int, residuals: np.ndarray) -> np.ndarray:
+        """−‖r − e‖² / τ but for what all codes share, float32 [n, codes], of residuals r [n, width].
+
+        A small matrix product rounds in ways of its own. So few rows are multiplied one by one, which is
+        quicker too, and many in blocks of one size, or all if there are many codes: a row's result does not
+        depend on its company.
+        """
+        multiplied = _one_by_one if level < self.tabled else _in_blocks
+        logits = multiplied(residuals, self._scaled[level])
+        logits -= self._lengths[level]
+        return logits
 
 
 class QuickDecoding:
@@ -118,3 +128,20 @@ def _log_softmax(logits: np.ndarray) -> None:
     """In place, row by row; the greatest is taken off first so that nothing overflows."""
     logits -= logits.max(axis=1, keepdims=True)
     logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
+def _one_by_one(rows: np.ndarray, book: np.ndarray) -> np.ndarray:
+    products = np.empty((len(rows), len(book)), np.float32)
+    for number, row in enumerate(rows):
+        np.dot(book, row, out=products[number])
+    return products
+
+
+def _in_blocks(rows: np.ndarray, book: np.ndarray) -> np.ndarray:
+    padded = np.zeros((-(-len(rows) // ROWS) * ROWS, rows.shape[1]), np.float32)
+    padded[: len(rows)] = rows
+    products = np.empty((len(padded), len(book)), np.float32)
+    step = ROWS if len(book) < CODES else max(len(padded), 1)
+    for start in range(0, len(padded), step):
+        np.matmul(padded[start : start + step], book.T, out=products[start : start + step])
+    return products[: len(rows)]
