@@ -210,7 +210,16 @@ def test_modes_contain_each_other_and_find_the_nearest() -> None:
     )
     np.testing.assert_allclose(found["scan"].likeness[:, 0], likeness.max(axis=1), atol=1e-5)
     by_codes = engine.search(vectors, first=first, k=5, mode="scan")
-    np.testing.assert_allclose(by_codes.likeness, found["scan"].likeness[:, :5], atol=1e-4)
+    wrong = likeness == -np.inf
+    nearness = (
+        -0.5 * ((vectors[:, None] - quantized) ** 2).sum(axis=2) + 0.5 * (vectors**2).sum(axis=1)[:, None]
+    )
+    nearness[wrong] = -np.inf
+    np.testing.assert_allclose(by_codes.likeness, -np.sort(-nearness, axis=1)[:, :5], atol=1e-4)
+    blended = Engine(engine.parts, engine.decoder, engine.codebooks, weight=0.5)
+    both = blended.search(vectors, vectors, first=first, k=5, mode="scan")
+    expected = -np.sort(-(likeness + nearness) / 2, axis=1)[:, :5]
+    np.testing.assert_allclose(both.likeness, expected, atol=1e-4)
 
 
 def test_a_search_is_measured_and_then_chosen_by_it() -> None:
@@ -236,6 +245,8 @@ def test_bad_input() -> None:
         engine.search(vectors, vectors[:2])
     with pytest.raises(InputError, match="the engine needs the codebooks"):
         Engine(engine.parts, engine.decoder).search(vectors, mode="scan")
+    with pytest.raises(InputError, match="from 0 to 1, not 2"):
+        Engine(engine.parts, engine.decoder, weight=2)
     nothing = engine.restricted([np.zeros(4000, bool)])
     hits = nothing.search(vectors, vectors, k=3, mode="fast")
     assert (hits.rows == -1).all() and hits.rows.shape == (9, 3) and len(nothing) == 0

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from genius.errors import InputError, MismatchError
 from genius.search import reranking
+from genius.search.asked import Asked, halves
+from genius.search.blend import blended_items, blended_queries
 from genius.search.packed import PackedCodes
 from genius.search.parts import Part
-from genius.search.reranking import code_tables, numbers, offsets, rank
+from genius.search.reranking import numbers, offsets, rank
 from genius.search.walk import walk, whole
 from tests.search.pools import Pool, items_below, pools
 
@@ -53,7 +55,7 @@ def test_equals_ordering_all_items_below(
     queries = np.random.default_rng(seed + 1).integers(-127, 128, (pool.queries, WIDTH)).astype(np.float32)
     queries[:, 0] = 127  # in bytes it is exactly itself
     found = walk(pool.table, parts, pool.vectors, beams, first=pool.first, limit=5)
-    ranked = rank(parts, found.bounds, found.starts, found.ends, queries, k)
+    ranked = rank(parts, found.bounds, found.starts, found.ends, Asked(queries), k)
     names = numbers(parts, ranked.rows)
     for query in range(pool.queries):
         likeness = {
@@ -82,20 +84,36 @@ def test_equals_ordering_all_items_below(
 
 
 @few
-@given(pools(), st.integers(0, 99), st.integers(1, 50))
-def test_codes_alone_equal_quantized_vectors(pool: Pool, seed: int, k: int) -> None:
+@given(
+    pools(),
+    st.integers(0, 99),
+    st.integers(1, 50),
+    st.sampled_from([None, 0.0, 0.25, 0.5, 1.0]),
+    st.booleans(),
+)
+def test_blends_equal_the_readable_ones(
+    pool: Pool, seed: int, k: int, weight: float | None, coarse: bool
+) -> None:
+    """In whole numbers and halves, so that all sums are exact."""
     rng = np.random.default_rng(seed)
-    codebooks = [rng.integers(-3, 4, (size, WIDTH)).astype(np.float32) for size in pool.table.sizes]
+    codebooks = [2.0 * rng.integers(-2, 3, (size, WIDTH)).astype(np.float32) for size in pool.table.sizes]
     queries = rng.integers(-3, 4, (pool.queries, WIDTH)).astype(np.float32)
+    joined = 127.0 * rng.integers(-1, 2, (pool.queries, WIDTH)).astype(np.float32)
     quantized = sum(book[pool.codes[:, level]] for level, book in enumerate(codebooks))
-    parts, items = pool.parts()
+    parts, items, vectors = embedded(pool, seed, coarse, True)
+    parts = [replace(part, halves=halves(part.packed, codebooks)) for part in parts]
     found = whole(parts, pool.queries, pool.first)
-    ranked = rank(parts, found.bounds, found.starts, found.ends, code_tables(queries, codebooks), k)
+    share = weight or 0.0
+    asked = Asked.blend(None if weight is None else joined, queries, codebooks, share)
+    ranked = rank(parts, found.bounds, found.starts, found.ends, asked, k)
+    expected = blended_queries(joined, queries, share) @ blended_items(vectors, quantized).T
     for query in range(pool.queries):
         below = [item for some in items_below(pool, found, items, query) for item in some]
-        expected = sorted((float(quantized[item] @ queries[query]) for item in below), reverse=True)[:k]
-        assert ranked.scores[query, : len(expected)].tolist() == expected
-        assert (ranked.rows[query, len(expected) :] == -1).all()
+        best = sorted(expected[query, below].tolist(), reverse=True)[:k]
+        assert ranked.scores[query, : len(best)].tolist() == best
+        assert (ranked.rows[query, len(best) :] == -1).all()
+        names = numbers(parts, ranked.rows[query, : len(best)])
+        assert expected[query, names].tolist() == best
 
 
 def test_bytes_find_what_exact_embeddings_find() -> None:
@@ -108,15 +126,15 @@ def test_bytes_find_what_exact_embeddings_find() -> None:
     part = Part(packed, None, np.rint(vectors / scale).astype(np.int8), vectors.astype(np.float16), scale)
     queries = vectors[::300] + 0.05
     found = whole([part], len(queries))
-    ranked = rank([part], found.bounds, found.starts, found.ends, queries, 10)
+    ranked = rank([part], found.bounds, found.starts, found.ends, Asked(queries), 10)
     exact = queries @ vectors.astype(np.float16).astype(np.float32).T
     np.testing.assert_array_equal(ranked.rows, np.argsort(-exact, axis=1)[:, :10])
     np.testing.assert_allclose(ranked.scores, -np.sort(-exact, axis=1)[:, :10], rtol=1e-5)
-    coarse = rank([replace(part, exact=None)], found.bounds, found.starts, found.ends, queries, 10)
+    coarse = rank([replace(part, exact=None)], found.bounds, found.starts, found.ends, Asked(queries), 10)
     np.testing.assert_allclose(coarse.scores, ranked.scores, atol=0.02)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reranking, "BLOCK", 70)
-        slow = rank([replace(part, coarse=None)], found.bounds, found.starts, found.ends, queries, 10)
+        slow = rank([replace(part, coarse=None)], found.bounds, found.starts, found.ends, Asked(queries), 10)
     np.testing.assert_array_equal(slow.rows, ranked.rows)
     np.testing.assert_array_equal(slow.scores, ranked.scores)
 
@@ -127,12 +145,14 @@ def test_bad_input() -> None:
     found = whole([part], 1)
     runs = found.bounds, found.starts, found.ends
     with pytest.raises(InputError, match="k must be at least 1, not 0"):
-        rank([part], *runs, np.zeros((1, 3)), 0)
+        rank([part], *runs, Asked(np.zeros((1, 3))), 0)
     with pytest.raises(InputError, match="not of the shape"):
-        rank([part], *runs, np.zeros(3), 1)
+        rank([part], *runs, Asked(np.zeros(3)), 1)
     with pytest.raises(InputError, match="some hold NaN"):
-        rank([part], *runs, np.full((1, 3), np.nan), 1)
+        rank([part], *runs, Asked(np.full((1, 3), np.nan)), 1)
     with pytest.raises(InputError, match="no embeddings"):
-        rank([Part(packed)], *runs, np.zeros((1, 3)), 1)
+        rank([Part(packed)], *runs, Asked(np.zeros((1, 3))), 1)
+    with pytest.raises(InputError, match="items need `halves`"):
+        rank([part], *runs, Asked.blend(None, np.zeros((1, 3)), [np.zeros((2, 3))] * 2, 1.0), 1)
     with pytest.raises(MismatchError, match="of width 3, and queries of 4"):
-        rank([part], *runs, np.zeros((1, 4)), 1)
+        rank([part], *runs, Asked(np.zeros((1, 4))), 1)

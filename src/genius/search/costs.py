@@ -40,11 +40,11 @@ def measured(
     """What the first query takes in an engine, and what looking at items does: medians, after a warm-up."""
     vectors, joined = vectors[:1], None if joined is None else joined[:1]
     first = None if first is None else first[:1]
+    asked = engine.compared(vectors, joined, plain=False)
     part = max(engine.parts, key=len)
-    queries = engine.compared(vectors, joined, plain=False)
 
     def look(items: int) -> None:
-        rank([part], np.array([0, 1]), np.array([[0]]), np.array([[items]]), queries, 10)
+        rank([part], np.array([0, 1]), np.array([[0]]), np.array([[items]]), asked, 10)
 
     items = min(len(part), ITEMS)
     one, many = _seconds(lambda: look(1)), _seconds(lambda: look(items))

@@ -22,17 +22,18 @@ is the wanted first code or -1. What comes back is [queries, k], best first; see
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 
 from genius.decode.decoding import Decoder
 from genius.errors import InputError
+from genius.search.asked import Asked, halves
 from genius.search.beam import BEAMS
 from genius.search.costs import Costs, measured
 from genius.search.parts import Part, Prefixes
-from genius.search.reranking import Ranked, blank, code_tables, numbers, offsets, rank
+from genius.search.reranking import Ranked, blank, numbers, offsets, rank
 from genius.search.tracing import trace
 from genius.search.walk import Found, gathered, walk, whole
 
@@ -53,7 +54,7 @@ class Hits:
     Attributes:
         rows: sorted rows, those of all parts numbered one after another, int64 [queries, k].
         numbers: what those rows are called (`Part.numbers`), int64 [queries, k].
-        likeness: of the embeddings, or of quantized vectors where there are none, float32 [queries, k].
+        likeness: by embeddings, codes or both, as the engine weighs them, float32 [queries, k].
         totals: the summed log-probability of the codes that were searched, float32 [queries, k].
         gains: each level's part of it, float32 [queries, k, levels]; NaN for levels that were not searched.
         depths: how many levels were searched, int64 [queries].
@@ -86,7 +87,8 @@ class Engine:
     Args:
         parts: packed codes, with masks and embeddings.
         decoder: scores codes.
-        codebooks: the vectors of each level, [codes, width]: for items without embeddings.
+        codebooks: the vectors of each level, [codes, width]: to compare items by their codes.
+        weight: how much embeddings count where items are compared by both, from 0 to 1.
         costs: what `auto` goes by; `measure` finds them on this machine.
     """
 
@@ -95,11 +97,14 @@ class Engine:
         parts: Sequence[Part],
         decoder: Decoder,
         codebooks: Sequence[np.ndarray] | None = None,
+        weight: float = 1.0,
         costs: Costs | None = None,
     ) -> None:
         if not parts:
             raise InputError("a search needs at least one part to search in")
-        self.parts, self.decoder, self.codebooks = list(parts), decoder, codebooks
+        if not 0 <= weight <= 1:
+            raise InputError(f"the weight of embeddings must be from 0 to 1, not {weight}")
+        self.parts, self.decoder, self.codebooks, self.weight = list(parts), decoder, codebooks, weight
         self.costs = Costs() if costs is None else costs
 
     def __len__(self) -> int:
@@ -109,7 +114,7 @@ class Engine:
     def restricted(self, allowed: Sequence[np.ndarray]) -> Engine:
         """The same, where only rows may be found that a mask for each part, bool [n], allows too."""
         parts = [part.restricted(mask) for part, mask in zip(self.parts, allowed, strict=True)]
-        return Engine(parts, self.decoder, self.codebooks, self.costs)
+        return Engine(parts, self.decoder, self.codebooks, self.weight, self.costs)
 
     def search(
         self,
@@ -184,11 +189,11 @@ class Engine:
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
         found = search.found
-        queries = self.compared(search.vectors, joined, plain)
+        asked = self.compared(search.vectors, joined, plain)
         if plain:
-            ranked = self._plainly(found, queries, k)
+            ranked = self._plainly(found, asked, k)
         else:
-            ranked = rank(self.parts, found.bounds, found.starts, found.ends, queries, k)
+            ranked = rank(self.parts, found.bounds, found.starts, found.ends, asked, k)
         ranked = ranked.padded(min(k, sum(map(len, self.parts))))
         there = ranked.rows >= 0
         runs = ranked.runs[there]
@@ -232,21 +237,21 @@ class Engine:
         self.costs = measured(self, vectors, joined, first)
         return self.costs
 
-    def compared(self, vectors: np.ndarray, joined: np.ndarray | None, plain: bool) -> np.ndarray:
-        """What items are compared with: embeddings, or tables of their codes."""
-        if joined is not None:
-            if len(joined) != len(vectors):
-                raise InputError(
-                    f"{len(vectors)} queries need an embedding each, and there are {len(joined)}"
-                )
-            return joined.astype(np.float32, copy=False)
-        if self.codebooks is not None:
-            return code_tables(vectors, self.codebooks)
-        if not plain:
+    def compared(self, vectors: np.ndarray, joined: np.ndarray | None, plain: bool) -> Asked:
+        """What items are compared with: embeddings, their codes, or both."""
+        if joined is not None and len(joined) != len(vectors):
+            raise InputError(f"{len(vectors)} queries need an embedding each, and there are {len(joined)}")
+        if joined is None and self.codebooks is None and not plain:
             raise InputError("to order items, queries need embeddings, or the engine needs the codebooks")
-        return np.zeros((len(vectors), len(self.decoder.sizes), max(self.decoder.sizes)), np.float32)
+        asked = Asked.blend(joined, vectors, self.codebooks, self.weight)
+        if asked.share:
+            assert self.codebooks is not None
+            for number, part in enumerate(self.parts):
+                if part.halves is None:  # once; whoever has many items keeps them
+                    self.parts[number] = replace(part, halves=halves(part.packed, self.codebooks))
+        return asked
 
-    def _plainly(self, found: Found, queries: np.ndarray, k: int) -> Ranked:
+    def _plainly(self, found: Found, asked: Asked, k: int) -> Ranked:
         """Items by their prefix, the best first, and those of one prefix by likeness."""
         below, owners = found.below(self.parts), found.queries
         before = np.cumsum(below) - below
@@ -257,7 +262,7 @@ class Engine:
             np.arange(len(needed) + 1),
             found.starts[:, needed],
             found.ends[:, needed],
-            queries[owners[needed]],
+            asked[owners[needed]],
             k,
         )
         groups, places = np.nonzero(ranked.rows >= 0)

@@ -12,6 +12,7 @@ import numpy as np
 
 from genius.decode.decoding import check_queries
 from genius.decode.geometry import Geometry
+from genius.search.asked import one_by_one
 
 MEMORY = 1 << 27
 """How many bytes of tables there may be: all levels at 1024 codes, the second semantic one at 4096."""
@@ -71,7 +72,7 @@ class QuickGeometry:
         quicker too, and many in blocks of one size, or all if there are many codes: a row's result does not
         depend on its company.
         """
-        multiplied = _one_by_one if level < self.tabled else _in_blocks
+        multiplied = one_by_one if level < self.tabled else _in_blocks
         logits = multiplied(residuals, self._scaled[level])
         logits -= self._lengths[level]
         return logits
@@ -128,13 +129,6 @@ def _log_softmax(logits: np.ndarray) -> None:
     """In place, row by row; the greatest is taken off first so that nothing overflows."""
     logits -= logits.max(axis=1, keepdims=True)
     logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
-
-
-def _one_by_one(rows: np.ndarray, book: np.ndarray) -> np.ndarray:
-    products = np.empty((len(rows), len(book)), np.float32)
-    for number, row in enumerate(rows):
-        np.dot(book, row, out=products[number])
-    return products
 
 
 def _in_blocks(rows: np.ndarray, book: np.ndarray) -> np.ndarray:

@@ -29,6 +29,7 @@ class Part:
         exact: the same embeddings as they are, float16 or float32 [n, width]; None if there are none.
         scale: one unit of `coarse`.
         numbers: what each row is called [n], by which equal items are ordered; without it, its place.
+        halves: half the squared length of quantized vectors, float32 [n]; needed to compare codes.
     """
 
     packed: PackedCodes
@@ -37,6 +38,7 @@ class Part:
     exact: np.ndarray | None = None
     scale: float = 1.0
     numbers: np.ndarray | None = None
+    halves: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for name, array, kinds in (
@@ -44,6 +46,7 @@ class Part:
             ("coarse", self.coarse, "i"),
             ("exact", self.exact, "f"),
             ("numbers", self.numbers, "iu"),
+            ("halves", self.halves, "f"),
         ):
             if array is not None and (len(array) != len(self.packed) or array.dtype.kind not in kinds):
                 raise InputError(

@@ -1,8 +1,8 @@
-"""Everything below a query's prefixes, ordered by the likeness of embeddings.
+"""Everything below a query's prefixes, ordered by likeness: of embeddings, of codes, or of both (`blend`).
 
 All items are looked at in bytes, in one compiled loop over all runs; the best hundred (or as many as are
-asked for) then by their exact embeddings, where those are kept. Without embeddings, an item's likeness is
-that of its quantized vector, summed up from one table a level. Of equal items the lower number comes first.
+asked for) then by their exact embeddings, where those are kept. What codes add is summed up from one table a
+level. Of equal items the lower number comes first.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from genius.errors import InputError, MismatchError
 from genius.search import dots
+from genius.search.asked import Asked
 from genius.search.parts import Part, frozen
 
 EXACT = 100
@@ -75,7 +76,7 @@ def rank(
     bounds: np.ndarray,
     starts: np.ndarray,
     ends: np.ndarray,
-    queries: np.ndarray,
+    asked: Asked,
     k: int,
 ) -> Ranked:
     """The k items most like its query in each group of runs.
@@ -84,13 +85,12 @@ def rank(
         parts: where the runs are.
         bounds: which runs are in which group, int64 [groups + 1].
         starts, ends: the runs in each part, int64 [parts, runs].
-        queries: for each group an embedding [groups, width]; for parts without embeddings a table of the
-            likeness of each code [groups, levels, codes].
+        asked: what each group's items are compared with.
         k: how many; there are no more columns than the largest group has items.
     """
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")
-    _check(parts, queries)
+    _check(parts, asked)
     groups = len(bounds) - 1
     owners = np.repeat(np.arange(groups), np.diff(bounds))
     below = np.zeros(len(owners), np.int64)
@@ -98,30 +98,22 @@ def rank(
         below += part.under(some, others)
     available = int(np.bincount(owners, below, groups).max(initial=0))
     k = min(k, available)
-    exact = queries.ndim == 2 and all(part.exact is not None for part in parts)
+    exact = asked.embeddings is not None and all(part.exact is not None for part in parts)
     most = min(max(k, EXACT) if exact else k, available)
     found = _joined(
         [
-            _looked_up(part, bounds, starts[number], ends[number], queries, most).moved(first)
+            _looked_up(part, bounds, starts[number], ends[number], asked, most).moved(first)
             for number, (part, first) in enumerate(zip(parts, offsets(parts)[:-1], strict=True))
         ]
     )
     found = found[_best(found, found.rows, most)]
     if exact and any(part.coarse is not None for part in parts):
-        found = _Flat(found.groups, found.rows, found.runs, _exact(parts, found, queries))
+        found = _Flat(found.groups, found.rows, found.runs, _exact(parts, found, asked))
     found = found[_best(found, numbers(parts, found.rows), k)]
     ranked = blank(groups, k)
     where = found.groups, np.arange(len(found.groups)) - np.searchsorted(found.groups, found.groups)
     ranked.rows[where], ranked.scores[where], ranked.runs[where] = found.rows, found.scores, found.runs
     return ranked
-
-
-def code_tables(vectors: np.ndarray, codebooks: Sequence[np.ndarray]) -> np.ndarray:
-    """The likeness of each code's vector to each query: float32 [queries, levels, codes]."""
-    tables = np.zeros((len(vectors), len(codebooks), max(map(len, codebooks))), np.float32)
-    for level, codebook in enumerate(codebooks):
-        tables[:, level, : len(codebook)] = vectors @ codebook.T
-    return tables
 
 
 def offsets(parts: Sequence[Part]) -> np.ndarray:
@@ -141,71 +133,87 @@ def numbers(parts: Sequence[Part], rows: np.ndarray) -> np.ndarray:
 
 
 def _looked_up(
-    part: Part, bounds: np.ndarray, starts: np.ndarray, ends: np.ndarray, queries: np.ndarray, most: int
+    part: Part, bounds: np.ndarray, starts: np.ndarray, ends: np.ndarray, asked: Asked, most: int
 ) -> _Flat:
     """The `most` best items of each group in one part, as well as can be told quickly."""
-    if queries.ndim == 2 and part.coarse is None:
-        return _by_exact(part, bounds, starts, ends, queries, most)
-    shape = (len(bounds) - 1, most)
-    rows, runs = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    allowed = frozen(np.empty(0, bool) if part.allowed is None else part.allowed)
-    if queries.ndim == 3:
-        scores = np.empty(shape, np.float32)
-        levels = [part.bits(level) for level in range(len(part.packed.sizes))]
-        left, right, mask = (
-            np.array(some, np.uint64) for some in zip(*[bits[2:] for bits in levels], strict=True)
-        )
-        behind = np.array([bits[1] is not bits[0] for bits in levels])
-        firsts = part.packed.firsts
-        first_rows = frozen(np.empty(0, np.uint32) if firsts is None else firsts)
-        found = dots.best_by_codes(
-            *part.words,
-            left,
-            right,
-            mask,
-            behind,
-            first_rows,
-            allowed,
-            starts,
-            ends,
-            bounds,
-            queries,
-            rows,
-            runs,
-            scores,
-        )
-    else:
-        assert part.coarse is not None
-        largest = np.abs(queries).max(axis=1, keepdims=True)
-        units = np.where(largest > 0, largest / 127, 1).astype(np.float32)
-        short = np.rint(queries / units).astype(np.int16)
-        sums = np.empty(shape, np.int32)
-        found = dots.best_by_bytes(
-            frozen(part.coarse), allowed, starts, ends, bounds, short, rows, runs, sums
-        )
-        scores = sums * (units * np.float32(part.scale))
+    if asked.embeddings is not None and part.coarse is None:
+        return _by_exact(part, bounds, starts, ends, asked, most)
+    groups = len(bounds) - 1
+    rows, runs = np.empty((groups, most), np.int64), np.empty((groups, most), np.int64)
+    scores = np.empty((groups, most), np.float32)
+    levels = [part.bits(level) for level in range(len(part.packed.sizes))]
+    lefts, rights, masks = (np.array([bits[place] for bits in levels]) for place in (2, 3, 4))
+    vectors, queries, units = _bytes(part, asked, groups)
+    found = dots.best_of_runs(
+        vectors,
+        queries,
+        units,
+        *part.words,
+        _or_none(part.packed.firsts, np.uint32),
+        lefts,
+        rights,
+        masks,
+        np.array([bits[1] is not bits[0] for bits in levels]),
+        np.zeros((groups, 0, 0), np.float32) if asked.tables is None else asked.tables,
+        _or_none(part.halves if asked.share else None, np.float32),
+        np.float32(asked.share),
+        _or_none(part.allowed, np.bool_),
+        starts,
+        ends,
+        bounds,
+        rows,
+        runs,
+        scores,
+    )
     there = np.arange(most) < found[:, None]
     return _Flat(np.nonzero(there)[0], rows[there], runs[there], scores[there])
 
 
+def _bytes(part: Part, asked: Asked, groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Items' embeddings in bytes, the queries' in short integers, and what a unit of a product stands for."""
+    if asked.embeddings is None or part.coarse is None:
+        return frozen(np.empty((0, 0), np.int8)), np.empty((groups, 0), np.int16), np.ones(groups, np.float32)
+    largest = np.abs(asked.embeddings).max(axis=1)
+    units = np.where(largest > 0, largest / 127, 1).astype(np.float32)
+    short = np.rint(asked.embeddings / units[:, None]).astype(np.int16)
+    return frozen(part.coarse), short, units * np.float32(part.scale)
+
+
+def _or_none(array: np.ndarray | None, number: type[np.generic]) -> np.ndarray:
+    """An array as compiled loops want it; one without elements if it is absent."""
+    return frozen(np.empty(0, number) if array is None else array)
+
+
 def _by_exact(
-    part: Part, bounds: np.ndarray, starts: np.ndarray, ends: np.ndarray, queries: np.ndarray, most: int
+    part: Part, bounds: np.ndarray, starts: np.ndarray, ends: np.ndarray, asked: Asked, most: int
 ) -> _Flat:
     """The same by exact embeddings, where there are no others."""
-    assert part.exact is not None
     kept = [_Flat(*(np.empty(0, number) for number in (np.int64, np.int64, np.int64, np.float32)))]
-    for group, query in enumerate(queries):
+    for group in range(len(bounds) - 1):
         best = kept[0]
         for run in range(bounds[group], bounds[group + 1]):
             for start in range(starts[run], ends[run], BLOCK):
                 rows = np.arange(start, min(start + BLOCK, ends[run]))
                 rows = rows if part.allowed is None else rows[part.allowed[rows]]
-                scores = _products(part.exact[rows], query[None])
-                some = _Flat(np.full(len(rows), group), rows, np.full(len(rows), run), scores)
+                groups = np.full(len(rows), group)
+                some = _Flat(groups, rows, np.full(len(rows), run), _scores(part, rows, groups, asked))
                 best = _joined([best, some])
                 best = best[_best(best, best.rows, most)]
         kept.append(best)
     return _joined(kept)
+
+
+def _scores(part: Part, rows: np.ndarray, groups: np.ndarray, asked: Asked) -> np.ndarray:
+    """The exact scores of rows, float32; each is summed in the same order in whatever company."""
+    assert part.exact is not None and asked.embeddings is not None
+    scores = (part.exact[rows].astype(np.float32) * asked.embeddings[groups]).sum(axis=1)
+    if asked.tables is not None:
+        for level, codes in enumerate(part.packed.codes(rows).T):
+            scores += asked.tables[groups, level, codes]
+    if asked.share:
+        assert part.halves is not None
+        scores -= np.float32(asked.share) * part.halves[rows]
+    return np.asarray(scores)
 
 
 def _joined(found: Sequence[_Flat]) -> _Flat:
@@ -225,28 +233,23 @@ def _best(found: _Flat, names: np.ndarray, most: int) -> np.ndarray:
     return np.asarray(order[np.arange(len(order)) - np.searchsorted(groups, groups) < most])
 
 
-def _exact(parts: Sequence[Part], found: _Flat, queries: np.ndarray) -> np.ndarray:
-    """The inner products of items with their group's query by exact embeddings, float32."""
+def _exact(parts: Sequence[Part], found: _Flat, asked: Asked) -> np.ndarray:
+    """The exact scores of items of several parts, float32."""
     bounds = offsets(parts)
     scores = np.empty(len(found.rows), np.float32)
     for number, part in enumerate(parts):
-        assert part.exact is not None
         mine = np.flatnonzero((found.rows >= bounds[number]) & (found.rows < bounds[number + 1]))
         for start in range(0, len(mine), BLOCK):
             some = mine[start : start + BLOCK]
-            scores[some] = _products(
-                part.exact[found.rows[some] - bounds[number]], queries[found.groups[some]]
-            )
+            scores[some] = _scores(part, found.rows[some] - bounds[number], found.groups[some], asked)
     return scores
 
 
-def _products(embeddings: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """The inner product of each row with its query, summed in the same order in whatever company."""
-    return np.asarray((embeddings.astype(np.float32) * queries).sum(axis=1))
-
-
-def _check(parts: Sequence[Part], queries: np.ndarray) -> None:
-    if queries.ndim == 3:
+def _check(parts: Sequence[Part], asked: Asked) -> None:
+    if asked.share and any(part.halves is None for part in parts):
+        raise InputError("to be compared by their codes, items need `halves`")
+    queries = asked.embeddings
+    if queries is None:
         return
     if queries.ndim != 2:
         raise InputError(f"queries must be embeddings [queries, width], not of the shape {queries.shape}")
@@ -255,7 +258,7 @@ def _check(parts: Sequence[Part], queries: np.ndarray) -> None:
     for part in parts:
         kept = [array for array in (part.coarse, part.exact) if array is not None]
         if not kept:
-            raise InputError("some items have no embeddings: order them by their codes")
+            raise InputError("some items have no embeddings: compare them by their codes")
         if any(array.shape[1] != queries.shape[1] for array in kept):
             raise MismatchError(
                 f"items have embeddings of width {kept[0].shape[1]}, and queries of {queries.shape[1]}: "
