@@ -222,6 +222,12 @@ def test_modes_contain_each_other_and_find_the_nearest() -> None:
     np.testing.assert_allclose(both.likeness, expected, atol=1e-4)
 
 
+def test_as_many_beams_as_are_asked_for_are_followed() -> None:
+    engine, vectors, _ = geometric_pool()
+    hits = engine.search(vectors, vectors, k=3, beams=3 * engines.WIDEST, mode="paper")
+    assert set(hits.modes) == {"paper"} and hits.below.tolist() == [4000] * 9
+
+
 def test_a_search_is_measured_and_then_chosen_by_it() -> None:
     engine, vectors, _ = geometric_pool()
     costs = engine.measure(vectors, vectors)
@@ -245,6 +251,9 @@ def test_bad_input() -> None:
         engine.search(vectors, vectors[:2])
     with pytest.raises(InputError, match="the engine needs the codebooks"):
         Engine(engine.parts, engine.decoder).search(vectors, mode="scan")
+    for mode in MODES:
+        with pytest.raises(InputError, match="at least one beam, not 0"):
+            engine.search(vectors, vectors, beams=0, mode=mode)
     with pytest.raises(InputError, match="from 0 to 1, not 2"):
         Engine(engine.parts, engine.decoder, weight=2)
     nothing = engine.restricted([np.zeros(4000, bool)])

@@ -35,7 +35,7 @@ from genius.search.costs import Costs, measured
 from genius.search.parts import Part, Prefixes
 from genius.search.reranking import Ranked, blank, numbers, offsets, rank
 from genius.search.tracing import trace
-from genius.search.walk import Found, gathered, walk, whole
+from genius.search.walk import Found, check, gathered, walk, whole
 
 Mode = Literal["paper", "exact", "safe", "fast", "scan", "auto"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -113,6 +113,8 @@ class Engine:
 
     def restricted(self, allowed: Sequence[np.ndarray]) -> Engine:
         """The same, where only rows may be found that a mask for each part, bool [n], allows too."""
+        if self.weight < 1:
+            self._halve()  # once, and not for each filter
         parts = [part.restricted(mask) for part, mask in zip(self.parts, allowed, strict=True)]
         return Engine(parts, self.decoder, self.codebooks, self.weight, self.costs)
 
@@ -157,6 +159,7 @@ class Engine:
             raise InputError(f"unknown mode {mode!r}: expected one of {', '.join(MODES)}")
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
+        check(self.decoder, self.parts, vectors, beams, first)
         everything = whole(self.parts, len(vectors), first)
         scope = _sums(everything, everything.below(self.parts))
         modes = np.full(len(vectors), mode, object)
@@ -166,7 +169,7 @@ class Engine:
         depths = np.zeros(len(vectors), np.int64)
         lacking = np.flatnonzero(modes != "scan")
         limit = LIMITS["fast" if mode == "auto" else mode] if len(lacking) else None
-        while len(lacking) and beams <= WIDEST:
+        while len(lacking):
             wanted = None if first is None else first[lacking]
             found = walk(self.decoder, self.parts, vectors[lacking], beams, first=wanted, limit=limit)
             enough = _sums(found, found.below(self.parts)) >= np.minimum(k, scope[lacking])
@@ -174,7 +177,7 @@ class Engine:
             some = found.of(lacking)
             ended.append(some[np.flatnonzero(enough[found.queries])])
             lacking = lacking[~enough]
-            if beams == WIDEST:
+            if beams >= WIDEST:
                 break
             beams = min(2 * beams, WIDEST)
         modes[lacking] = "scan"
@@ -245,11 +248,15 @@ class Engine:
             raise InputError("to order items, queries need embeddings, or the engine needs the codebooks")
         asked = Asked.blend(joined, vectors, self.codebooks, self.weight)
         if asked.share:
-            assert self.codebooks is not None
-            for number, part in enumerate(self.parts):
-                if part.halves is None:  # once; whoever has many items keeps them
-                    self.parts[number] = replace(part, halves=halves(part.packed, self.codebooks))
+            self._halve()
         return asked
+
+    def _halve(self) -> None:
+        """Work out the halves of parts that don't have them; whoever has many items keeps them."""
+        if self.codebooks is not None:
+            for number, part in enumerate(self.parts):
+                if part.halves is None:
+                    self.parts[number] = replace(part, halves=halves(part.packed, self.codebooks))
 
     def _plainly(self, found: Found, asked: Asked, k: int) -> Ranked:
         """Items by their prefix, the best first, and those of one prefix by likeness."""

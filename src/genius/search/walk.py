@@ -80,7 +80,7 @@ def walk(
             items are below its beams, or so few different codes that no beam could be lost any more (with 0,
             only then); not before a semantic code was chosen.
     """
-    _check(decoder, parts, vectors, beams, first)
+    check(decoder, parts, vectors, beams, first)
     wanted = np.full(len(vectors), -1) if first is None else np.asarray(first, np.int64)
     block = max(1, FLOATS // (beams * max(decoder.sizes)))
     ended: list[Prefixes] = []
@@ -230,9 +230,10 @@ class _Walker:
         return np.where(np.diff(bounds) > 0, np.maximum(counted, total), most)
 
 
-def _check(
+def check(
     decoder: Decoder, parts: Sequence[Part], vectors: np.ndarray, beams: int, first: np.ndarray | None
 ) -> None:
+    """Refuse what can't be searched."""
     if not parts:
         raise InputError("a search needs at least one part to search in")
     if beams < 1:
