@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from genius.decode.decoding import check_queries
+from genius.decode.decoding import check_queries, log_softmax
 from genius.decode.geometry import Geometry
 from genius.search.asked import one_by_one
 
@@ -96,7 +96,7 @@ class QuickDecoding:
                 self._residuals = self._remaining()
             logits = geometry.logits(level, self._residuals)
             for start in range(0, len(logits), BLOCK):
-                _log_softmax(logits[start : start + BLOCK])
+                log_softmax(logits[start : start + BLOCK])
             return logits
         asked, places = np.unique(self._queries, return_inverse=True)
         products = geometry.logits(level, self._vectors[asked])
@@ -106,7 +106,7 @@ class QuickDecoding:
             logits[some] = products[places[some]]
             for above, codes in enumerate(self._codes):
                 logits[some] -= geometry.table(above, level)[codes[some]]
-            _log_softmax(logits[some])
+            log_softmax(logits[some])
         return logits
 
     def advance(self, rows: np.ndarray, codes: np.ndarray) -> None:
@@ -123,12 +123,6 @@ class QuickDecoding:
         for book, codes in zip(self._geometry.codebooks, self._codes, strict=False):
             residuals -= book[codes]
         return residuals
-
-
-def _log_softmax(logits: np.ndarray) -> None:
-    """In place, row by row; the greatest is taken off first so that nothing overflows."""
-    logits -= logits.max(axis=1, keepdims=True)
-    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
 
 def _in_blocks(rows: np.ndarray, book: np.ndarray) -> np.ndarray:
