@@ -107,7 +107,7 @@ def test_help_is_light() -> None:
 
 def test_encoding_searching_evaluating_and_examining_need_no_torch() -> None:
     rooms = "encode.pipeline, genius.encode.lite, genius.encode.loaders, genius.model, genius.search.dense"
-    codes = "quantize.packing, genius.decode.geometry, genius.search.beam"
+    codes = "quantize.packing, genius.decode.geometry, genius.search.beam, genius.search.engine"
     doctor = "doctor.examine, genius.doctor.report, genius.doctor.pictures"
     index = "index.index, genius.index.checking"
     code = (

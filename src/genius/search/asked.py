@@ -1,0 +1,76 @@
+"""What items are compared with: embeddings, codes, or both together (`blend`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from genius.search.packed import PackedCodes
+
+BLOCK = 1 << 13  # quantized vectors at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What items are compared with, for each group of runs.
+
+    Attributes:
+        embeddings: what their embeddings are multiplied with, float32 [groups, width], or None.
+        tables: what each of their codes adds, float32 [groups, levels, codes], or None.
+        share: how many times `Part.halves` is taken off.
+    """
+
+    embeddings: np.ndarray | None
+    tables: np.ndarray | None = None
+    share: float = 0.0
+
+    def __getitem__(self, groups: np.ndarray) -> Asked:
+        """The same for other groups, by number."""
+        embeddings = None if self.embeddings is None else self.embeddings[groups]
+        return Asked(embeddings, None if self.tables is None else self.tables[groups], self.share)
+
+    @classmethod
+    def blend(
+        cls,
+        joined: np.ndarray | None,
+        vectors: np.ndarray,
+        codebooks: Sequence[np.ndarray] | None,
+        weight: float,
+    ) -> Asked:
+        """By joined embeddings `weight` times and by nearness to the code for the rest, as `search.blend`.
+
+        Without `joined` by the code alone; without codebooks by embeddings alone.
+        """
+        weight = 0.0 if joined is None else 1.0 if codebooks is None else weight
+        embeddings = None if joined is None or not weight else joined.astype(np.float32) * np.float32(weight)
+        if codebooks is None or weight == 1:
+            return cls(embeddings)
+        tables = np.zeros((len(vectors), len(codebooks), max(map(len, codebooks))), np.float32)
+        for level, codebook in enumerate(codebooks):
+            tables[:, level, : len(codebook)] = one_by_one(vectors, codebook) * np.float32(1 - weight)
+        return cls(embeddings, tables, 1 - weight)
+
+
+def halves(packed: PackedCodes, codebooks: Sequence[np.ndarray]) -> np.ndarray:
+    """Half the squared length of each row's quantized vector, float32 [n]."""
+    lengths = np.empty(len(packed), np.float32)
+    for start in range(0, len(packed), BLOCK):
+        codes = packed.codes(np.arange(start, min(start + BLOCK, len(packed))))
+        quantized = np.zeros((len(codes), codebooks[0].shape[1]), np.float32)
+        for level, codebook in enumerate(codebooks):
+            quantized += codebook[codes[:, level]]
+        lengths[start : start + BLOCK] = 0.5 * np.einsum("ij,ij->i", quantized, quantized)
+    return lengths
+
+
+def one_by_one(rows: np.ndarray, book: np.ndarray) -> np.ndarray:
+    """The inner products of rows with the vectors of a codebook: float32 [rows, codes].
+
+    A matrix product rounds differently with the number of rows; row by row, none depends on its company.
+    """
+    products = np.empty((len(rows), len(book)), np.float32)
+    for number, row in enumerate(rows):
+        products[number] = np.dot(book, row)
+    return products

@@ -1,0 +1,230 @@
+"""The loops of the search that numpy has no word for, compiled: child runs, buckets, and dots over runs.
+
+They are compiled once for a machine and kept beside this file (or in the user's cache folder), release the
+interpreter's lock, and start no threads of their own. All take many queries at once: `bounds` [queries + 1]
+says which of the rows that follow each other belong to which query. Arrays that are absent have no elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+
+def compiled(function: Kernel) -> Kernel:
+    """The function as machine code, kept for the next process."""
+    return cast(Kernel, numba.njit(cache=True, nogil=True)(function))
+
+
+@compiled
+def code_in(high: Any, low: Any, left: Any, right: Any, mask: Any) -> Any:
+    """The code of one level, which begins in one word and ends in another; `Part.bits` says where.
+
+    There is no branch for levels that are in one word only: with one, the loops took ten times as long.
+    """
+    return np.int64(((high << left) | (np.uint64(low) >> right)) & mask)
+
+
+@compiled
+def put(heap: np.ndarray, count: int, scores: np.ndarray, orders: np.ndarray, score: Any, order: int) -> Any:
+    """Put one more into a heap of `count` slots, or in place of its worst if it is full; returns its slot.
+
+    Scores and orders are kept by slot. The worst is at the root: the lowest score, and of equal ones the one
+    with the highest order.
+    """
+    full = count == len(heap)
+    slot: Any = heap[0] if full else count
+    scores[slot], orders[slot] = score, order
+    if full:
+        _sink(heap, scores, orders)
+    else:
+        heap[count] = slot
+        _rise(heap, count, scores, orders)
+    return slot
+
+
+@compiled
+def _sink(heap: np.ndarray, scores: np.ndarray, orders: np.ndarray) -> None:
+    """Let the root of a full heap sink to where it belongs."""
+    place, slot = 0, heap[0]
+    while 2 * place + 1 < len(heap):
+        child = 2 * place + 1
+        if child + 1 < len(heap) and _worse(heap[child + 1], heap[child], scores, orders):
+            child += 1
+        if not _worse(heap[child], slot, scores, orders):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = slot
+
+
+@compiled
+def _rise(heap: np.ndarray, place: int, scores: np.ndarray, orders: np.ndarray) -> None:
+    """Let the slot at a place of the heap rise to where it belongs."""
+    slot = heap[place]
+    while place > 0 and _worse(slot, heap[(place - 1) // 2], scores, orders):
+        heap[place] = heap[(place - 1) // 2]
+        place = (place - 1) // 2
+    heap[place] = slot
+
+
+@compiled
+def _worse(one: int, other: int, scores: np.ndarray, orders: np.ndarray) -> bool:
+    if scores[one] != scores[other]:
+        return bool(scores[one] < scores[other])
+    return bool(orders[one] > orders[other])
+
+
+@compiled
+def _end_of_run(
+    high: np.ndarray, low: np.ndarray, left: Any, right: Any, mask: Any, start: int, end: int, code: Any
+) -> int:
+    """The first row behind `start` with another code at a level: by steps that double, then by bisection."""
+    step, last = 1, start
+    while last + step < end and code_in(high[last + step], low[last + step], left, right, mask) == code:
+        last += step
+        step *= 2
+    behind = min(last + step, end)  # row `last` has the code; row `behind` has not, or is the end
+    while behind - last > 1:
+        middle = (last + behind) // 2
+        if code_in(high[middle], low[middle], left, right, mask) == code:
+            last = middle
+        else:
+            behind = middle
+    return behind
+
+
+@compiled
+def children(
+    high: np.ndarray,
+    low: np.ndarray,
+    left: Any,
+    right: Any,
+    mask: Any,
+    table: np.ndarray,
+    counts: np.ndarray,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    bases: np.ndarray,
+    totals: np.ndarray,
+    gains: np.ndarray,
+    bounds: np.ndarray,
+    beams: int,
+    parents: np.ndarray,
+    codes: np.ndarray,
+    runs: np.ndarray,
+    scores: np.ndarray,
+) -> np.ndarray:
+    """The best children of each query's prefixes in one pool, in the order of prefixes.
+
+    Args:
+        high, low, left, right, mask: where the level's codes are, by `Part.bits`.
+        table: the first rows of all children, where they are kept.
+        counts: how many rows before each are allowed [n + 1]; without it all are.
+        starts, ends: the run of each prefix; a query's prefixes stand in their order.
+        bases: the place of each prefix's first child in `table`.
+        totals: the score of each prefix.
+        gains: the log-probabilities of the codes that may follow, [prefixes, codes].
+        bounds: which prefixes are whose.
+        beams: how many children go on.
+        parents, codes, runs (two numbers), scores: to be filled [queries, beams].
+
+    Returns how many there are of each query. Of equal ones the smaller codes stay; -inf never does.
+    """
+    found = np.zeros(len(bounds) - 1, np.int64)
+    heap, orders = np.empty(beams, np.int64), np.empty(beams, np.int64)
+    size = gains.shape[1]
+    for query in range(len(bounds) - 1):
+        count, order, worst = 0, 0, np.float32(-np.inf)
+        kept = scores[query]
+        for row in range(bounds[query], bounds[query + 1]):
+            start, end = starts[row], ends[row]
+            code: Any = np.int64(-1)
+            total = totals[row]
+            while start < end:
+                if len(table):
+                    code += 1
+                    if code == size:
+                        break
+                    score = np.float32(total + gains[row, code])
+                    if not score > worst:
+                        continue
+                    one: Any = np.int64(table[bases[row] + code])
+                    other: Any = np.int64(table[bases[row] + code + 1])
+                    if one == other:
+                        continue
+                else:
+                    code = code_in(high[start], low[start], left, right, mask)
+                    one, other = start, _end_of_run(high, low, left, right, mask, start, end, code)
+                    start = other
+                    score = np.float32(total + gains[row, code])
+                    if not score > worst:
+                        continue
+                if len(counts) and counts[one] == counts[other]:
+                    continue
+                slot = put(heap, count, kept, orders, score, order)
+                parents[query, slot], codes[query, slot] = row, code
+                runs[query, slot, 0], runs[query, slot, 1] = one, other
+                order += 1
+                count = min(count + 1, beams)
+                if count == beams:
+                    worst = kept[heap[0]]
+        found[query] = count
+        sequence = np.argsort(orders[:count])
+        parents[query, :count] = parents[query, :count][sequence]
+        codes[query, :count] = codes[query, :count][sequence]
+        runs[query, :count] = runs[query, :count][sequence]
+        kept[:count] = kept[:count][sequence]
+    return found
+
+
+@compiled
+def buckets(
+    hi: np.ndarray,
+    lo: np.ndarray,
+    counts: np.ndarray,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    bounds: np.ndarray,
+    heads: np.ndarray,
+    owners: np.ndarray,
+) -> np.ndarray:
+    """The first rows of the different codes in each query's runs, as many as `heads` [queries, most] holds.
+
+    `owners` [queries, most] becomes the run of each. Returns how many there are of each query; counting ends
+    at `most`. Codes without an allowed row do not count. A run's rows share what is not stored.
+    """
+    most = heads.shape[1]
+    found = np.zeros(len(bounds) - 1, np.int64)
+    for query in range(len(bounds) - 1):
+        count = 0
+        for run in range(bounds[query], bounds[query + 1]):
+            start, end = starts[run], ends[run]
+            while start < end and count < most:
+                step, low = 1, start
+                while low + step < end and _same(hi, lo, start, low + step):
+                    low += step
+                    step *= 2
+                high = min(low + step, end)
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    if _same(hi, lo, start, middle):
+                        low = middle
+                    else:
+                        high = middle
+                if not len(counts) or counts[high] > counts[start]:
+                    heads[query, count], owners[query, count] = start, run
+                    count += 1
+                start = high
+        found[query] = count
+    return found
+
+
+@compiled
+def _same(hi: np.ndarray, lo: np.ndarray, one: int, other: int) -> bool:
+    return bool(hi[one] == hi[other] and (len(lo) == 0 or lo[one] == lo[other]))
