@@ -6,9 +6,10 @@ its row says so: a library that is faster with fewer items is not made to look s
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,6 @@ def hugging_face(world: World, *, items: int, beams: int = 50, seed: int = 0) ->
     """
     torch = require("torch", "bench", PURPOSE)
     transformers = require("transformers", "bench", PURPOSE)
-    torch.set_num_threads(1)
     random = np.random.default_rng(seed)
     sizes = [len(book) for book in world.codebooks]
     offsets = 1 + np.cumsum([0, *sizes[:-1]])
@@ -54,7 +54,7 @@ def hugging_face(world: World, *, items: int, beams: int = 50, seed: int = 0) ->
         return list(node)
 
     def run(queries: np.ndarray) -> None:
-        with torch.inference_mode(), warnings.catch_warnings():
+        with torch.inference_mode(), warnings.catch_warnings(), _one_thread(torch):
             warnings.simplefilter("ignore")
             states = prefix(torch.from_numpy(world.vectors[queries])).view(len(queries), 30, config.d_model)
             read = transformers.modeling_outputs.BaseModelOutput(last_hidden_state=states)
@@ -70,6 +70,17 @@ def hugging_face(world: World, *, items: int, beams: int = 50, seed: int = 0) ->
     return System("HF generate", run, clock=time.process_time, build_s=build_s, items=len(chosen))
 
 
+@contextlib.contextmanager
+def _one_thread(torch: Any) -> Iterator[None]:
+    """Torch has threads of its own, which others in this process may want."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _tree(tokens: np.ndarray) -> dict[int, Any]:
     root: dict[int, Any] = {}
     for row in tokens.tolist():
@@ -82,7 +93,6 @@ def _tree(tokens: np.ndarray) -> dict[int, Any]:
 def faiss_systems(world: World, *, graph_items: int, k: int = 10) -> list[System]:
     """Flat in bytes, IVF in bytes over cells of its own and over ours, and HNSW in bytes over a sample."""
     faiss = require("faiss", "bench", PURPOSE)
-    faiss.omp_set_num_threads(1)
     width, count = world.width, len(world)
     product = faiss.METRIC_INNER_PRODUCT
     cells = max(1, min(round(4 * count**0.5), min(count, TRAINING) // 39))

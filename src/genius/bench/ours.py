@@ -116,7 +116,7 @@ def write_network(folder: Path, vector_width: int, sizes: Sequence[int], *, like
     from genius.decode.runtime import TABLE, WEIGHTS, graph_file
 
     t5_small = {"layers": 6, "width": 512, "heads": 8, "head_width": 64, "feed_forward": 2048, "prefix": 30}
-    settings = DecoderSettings(start_from_codebooks=False, **(t5_small if like_paper else {}))  # type: ignore[arg-type]
+    settings = DecoderSettings(start_from_codebooks=False, **(t5_small if like_paper else {}))
     torch.manual_seed(0)
     network = CodeNetwork(vector_width, sizes, settings).eval()
     save_file({TABLE: network.codes.weight.detach().numpy()}, folder / WEIGHTS)

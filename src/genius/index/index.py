@@ -33,7 +33,7 @@ from genius.index.coding import coder
 from genius.index.decoders import DecoderName, Decoders
 from genius.index.entries import item_of
 from genius.index.hit import Hits, hits_of
-from genius.index.searcher import Candidates
+from genius.index.searcher import Candidates, Searcher
 from genius.index.segments import Coding
 from genius.index.view import View, make_folder, open_view
 from genius.model import Model
@@ -197,6 +197,15 @@ class Index:
         """What answers each query; all see the same version of the index."""
         how = Asking(k=k, beam=beam, rerank=rerank, mode=mode, decoder=decoder, precision=precision)
         return self._search_all([asking.query_of(query, None, None, None) for query in queries], want, how)
+
+    @property
+    def searcher(self) -> Searcher:
+        """What searches the current version, by vectors. Raises InputError if it is empty."""
+        with self._catalogue.reading():
+            view = self._current()
+        if not len(view):
+            raise InputError("the index is empty: add items first", path=self.path)
+        return view.searcher
 
     def _search_all(self, queries: Sequence[Query], want: Modality | str | None, how: Asking) -> list[Hits]:
         wanted = None if want is None else Modality.parse(want)
