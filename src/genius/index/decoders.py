@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from genius.decode.decoding import Decoder
 from genius.decode.geometry import Geometry
-from genius.decode.runtime import OnnxDecoder, Precision
+from genius.decode.runtime import Precision
 from genius.errors import InputError
 from genius.model import Model
 from genius.search.engine import Mode
@@ -60,7 +60,8 @@ class Decoders:
         decoder = self._model.decoder
         if isinstance(decoder, Geometry):
             return "geometry"
-        return "learned" if isinstance(decoder, OnnxDecoder) else "mixed"
+        # What runs the network remembers queries for it, be that ONNX Runtime or torch.
+        return "learned" if hasattr(decoder, "remember") else "mixed"
 
     def _open(self, name: str, precision: Precision) -> Decoder:
         name = self._default if name == "default" else name
