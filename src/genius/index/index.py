@@ -25,6 +25,7 @@ from genius.data.records import MODALITIES, ImageSource, Item, Modality, Query
 from genius.encode import pipeline
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
 from genius.index import asking
+from genius.index.browse import Browsing
 from genius.index.build import Added, Builder, only_writer
 from genius.index.catalogue import Catalogue
 from genius.index.coding import coder
@@ -42,7 +43,7 @@ QUERIES = 256
 """How many queries are searched at a time."""
 
 
-class Index:
+class Index(Browsing):
     """An index that is open, with the model that it was made by."""
 
     def __init__(self, path: Path, catalogue: Catalogue, model: Model) -> None:
