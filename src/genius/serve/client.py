@@ -1,0 +1,241 @@
+"""A service's index from Python: the same methods as an index that is open here, over HTTP.
+
+    client = genius.Client("http://127.0.0.1:8000")
+    for hit in client.search("a dog on the beach", want="image", k=5): ...
+
+Only the standard library is needed. Errors of the service come as the errors that an index raises.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from genius.data.images import image_source
+from genius.data.records import ImageSource, Item, Modality, Query
+from genius.errors import InputError
+from genius.index.browse import Cell
+from genius.index.build import Added
+from genius.index.hit import Hit, Hits
+from genius.search.beam import BEAMS
+from genius.serve.calling import Caller
+from genius.serve.cells import parse_prefix, written
+from genius.serve.settings import MEGABYTE, MOST_ITEMS
+from genius.serve.thumbnails import SIZES
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+TOGETHER = 8
+"""How many searches are under way at a time; the service does those that arrive together together."""
+BODY = 16 * MEGABYTE
+"""How many bytes of items are sent at a time, about."""
+
+
+class Client:
+    """An index that a service has open.
+
+    Args:
+        url: where the service is, as in http://127.0.0.1:8000.
+        token: what it wants to be shown.
+        timeout: seconds to wait for an answer.
+    """
+
+    def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0) -> None:
+        self._caller = Caller(url, token, timeout)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._caller.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """How many items there are."""
+        return int(self.about()["items"])
+
+    def __contains__(self, id: str) -> bool:
+        return self.get(id) is not None
+
+    def about(self) -> dict[str, Any]:
+        """What is served: items, modalities, version, model, levels."""
+        found: dict[str, Any] = self._caller.call("GET", "/about")
+        return found
+
+    # --- searching
+
+    def search(
+        self,
+        query: Query | str | None = None,
+        *,
+        text: str | None = None,
+        image: Path | str | bytes | Image.Image | ImageSource | None = None,
+        instruction: str | None = None,
+        want: Modality | str | None = None,
+        k: int = 10,
+        beam: int = BEAMS,
+        rerank: bool = True,
+        filter: Mapping[str, Any] | None = None,
+        exclude: Sequence[str] = (),
+        near: str | None = None,
+    ) -> Hits:
+        """The k items that answer best, as `Index.search` has it; of rankings, only the one that was asked for."""
+        if isinstance(query, Query):
+            if text is not None or image is not None:
+                raise InputError("a Query holds its own text and image: give it alone")
+            text, image, want = query.text, query.image, want or query.want
+            instruction = query.instruction if instruction is None else instruction
+        elif query is not None:
+            if text is not None:
+                raise InputError("a search takes one text, and there are two")
+            text = query
+        fields: dict[str, Any] = {
+            "text": text,
+            "image": None if image is None else _base64(image_source(image)),
+            "instruction": instruction,
+            "want": None if want is None else Modality.parse(want).value,
+            "k": k,
+            "beam": beam,
+            "mode": "reranked" if rerank else "plain",
+            "filter": None if filter is None else dict(filter),
+            "exclude": list(exclude),
+            "near": near,
+        }
+        asked = {name: value for name, value in fields.items() if value not in (None, [])}
+        answer = self._caller.call("POST", "/search", asked)
+        hits = [self._hit(hit) for hit in answer["hits"]]
+        return Hits([] if rerank else hits, hits if rerank else [], rerank=rerank, notes=answer["notes"])
+
+    def search_many(
+        self,
+        queries: Iterable[Query | str],
+        *,
+        want: Modality | str | None = None,
+        k: int = 10,
+        beam: int = BEAMS,
+        rerank: bool = True,
+        filter: Mapping[str, Any] | None = None,
+        exclude: Sequence[str] = (),
+    ) -> list[Hits]:
+        """What answers each query; they may see different versions of the index, if it is being changed."""
+
+        def one(query: Query | str) -> Hits:
+            options: dict[str, Any] = {"rerank": rerank, "filter": filter, "exclude": exclude}
+            return self.search(query, want=want, k=k, beam=beam, **options)
+
+        with ThreadPoolExecutor(TOGETHER) as threads:
+            return list(threads.map(one, queries))
+
+    # --- items
+
+    def get(self, id: str) -> Item | None:
+        """The item with this id, if there is one."""
+        fields = self._caller.call("GET", _address(id), missing=True)
+        return None if fields is None else self._item(fields)
+
+    def code(self, id: str) -> tuple[int, ...] | None:
+        """The code of the item with this id, if there is one."""
+        fields = self._caller.call("GET", _address(id), missing=True)
+        return None if fields is None else tuple(fields["code"])
+
+    def add(self, items: Iterable[Item]) -> Added:
+        """Add items; one whose id is there takes its place. Says what became of them."""
+        report = Added()
+        for some in _chunks(items):
+            answer = self._caller.call("POST", "/items", {"items": some})
+            report.added += answer["added"]
+            report.replaced += answer["replaced"]
+            report.known += answer["known"]
+            for failure in answer["failures"]:
+                report.failures.add(InputError(failure["message"]))
+        return report
+
+    def remove(self, ids: Iterable[str]) -> int:
+        """Remove the items with these ids; says how many there were."""
+        removed = 0
+        for id in ids:
+            answer = self._caller.call("DELETE", _address(id), missing=True)
+            removed += 0 if answer is None else int(answer["removed"])
+        return removed
+
+    def cell(self, prefix: Sequence[int | None] = (), items: int = 0) -> Cell:
+        """What lies under a prefix of codes, with so many of its items."""
+        start, children = 0, []
+        while True:
+            asked = urlencode({"start": start, "children": 200, "samples": 0 if start else items})
+            found = self._caller.call("GET", f"/codes/{quote(written(tuple(prefix)))}?{asked}")
+            if not start:
+                first = found
+            children += [(child["code"], child["count"]) for child in found["children"]]
+            start += 200
+            if start >= found["children_total"]:
+                some = tuple(self._item(item) for item in first["items"])
+                return Cell(parse_prefix(first["prefix"]), first["count"], tuple(children), some)
+
+    def _hit(self, fields: Mapping[str, Any]) -> Hit:
+        return Hit(
+            item=self._item(fields["item"]),
+            rank=fields["rank"],
+            score=fields["score"],
+            cosine=fields["cosine"],
+            code=tuple(fields["code"]),
+            log_probabilities=tuple(fields["log_probabilities"]),
+            below=tuple(fields["below"]),
+        )
+
+    def _item(self, fields: Mapping[str, Any]) -> Item:
+        image = RemoteImage(self._caller, fields["id"]) if fields["has_image"] else None
+        return Item(fields["id"], fields["text"], image, fields["metadata"])
+
+
+@dataclass(frozen=True)
+class RemoteImage:
+    """The picture of an item that a service has; what comes is written anew, and at most 1536 pixels wide."""
+
+    caller: Caller
+    id: str
+
+    @property
+    def name(self) -> str:
+        """The item's id."""
+        return self.id
+
+    def read(self) -> bytes:
+        """The bytes, as WebP."""
+        found: bytes = self.caller.call("GET", f"{_address(self.id)}/image?size={SIZES[-1]}")
+        return found
+
+
+def _address(id: str) -> str:
+    return f"/items/{quote(id, safe='')}"
+
+
+def _base64(image: ImageSource) -> str:
+    return base64.b64encode(image.read()).decode()
+
+
+def _chunks(items: Iterable[Item]) -> Iterator[list[dict[str, Any]]]:
+    """Items as they are sent, in requests that are not too large."""
+    chunk: list[dict[str, Any]] = []
+    size = 0
+    for item in items:
+        fields: dict[str, Any] = {"id": item.id, "text": item.text, "metadata": dict(item.metadata)}
+        if item.image is not None:
+            fields["image"] = _base64(item.image)
+        bytes_of = len(fields.get("image", "")) + len(item.text or "")
+        if chunk and (len(chunk) == MOST_ITEMS or size + bytes_of > BODY):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(fields)
+        size += bytes_of
+    if chunk:
+        yield chunk
