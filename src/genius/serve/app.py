@@ -25,7 +25,7 @@ from genius.serve.gate import Gate
 from genius.serve.metrics import MEDIA_TYPE, Metrics
 from genius.serve.pages import add_pages
 from genius.serve.reading import read_json, read_search, said
-from genius.serve.refusals import Refusal, refusal_of
+from genius.serve.refusals import Refusal, refusal_of, unexpected
 from genius.serve.searching import ranked
 from genius.serve.service import Service
 from genius.serve.settings import LONGEST_ID, Settings
@@ -90,6 +90,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def of_the_framework(request: Request, error: HTTPException) -> Response:
         return _refused(Refusal(error.status_code, str(error.detail), headers=error.headers))
+
+    @app.exception_handler(Exception)
+    async def unforeseen(request: Request, error: Exception) -> Response:
+        return _refused(unexpected())  # the gate puts it on record
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

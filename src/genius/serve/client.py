@@ -88,7 +88,7 @@ class Client:
         exclude: Sequence[str] = (),
         near: str | None = None,
     ) -> Hits:
-        """The k items that answer best, as `Index.search` has it; of rankings, only the one that was asked for."""
+        """The k items that answer best, as `Index.search` has it, in the ranking that was asked for."""
         if isinstance(query, Query):
             if text is not None or image is not None:
                 raise InputError("a Query holds its own text and image: give it alone")

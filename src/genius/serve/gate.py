@@ -16,7 +16,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from genius.serve.metrics import Metrics
-from genius.serve.refusals import Refusal, busy
+from genius.serve.refusals import Refusal, busy, unexpected
 from genius.serve.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Gate:
             await answer.refuse(refusal)
         except Exception:  # the last place where it can be turned into an answer
             log.exception("%s %s failed", scope["method"], scope["path"])
-            await answer.refuse(Refusal(500, "something went wrong here; the service goes on"))
+            await answer.refuse(unexpected())
         finally:
             self._requests -= 1
             route = getattr(scope.get("route"), "path", "other")

@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from genius.serve.models import SearchRequest
 from genius.serve.refusals import Refusal
+from genius.serve.settings import MOST_EXCLUDED
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -27,18 +28,7 @@ async def read_search(request: Request) -> tuple[SearchRequest, bytes | None]:
             return asked, asked.picture()
         except ValueError as error:
             raise Refusal(422, f"image: {error}") from None
-    fields: dict[str, Any] = {}
-    picture: bytes | None = None
-    form = await request.form(max_files=1, max_fields=1100)
-    for name, value in form.multi_items():
-        if isinstance(value, UploadFile):
-            if name != "image":
-                raise Refusal(422, f"{name}: only the field image can be a file")
-            picture = await value.read()
-        elif name in _LISTS:
-            fields.setdefault(name, []).append(value)
-        elif value:
-            fields[name] = value
+    fields, picture = await _form(request)
     if "filter" in fields:
         fields["filter"] = _json(fields["filter"].encode("utf-8", "surrogatepass"))
     if picture:
@@ -46,6 +36,23 @@ async def read_search(request: Request) -> tuple[SearchRequest, bytes | None]:
     elif "image" in fields:
         raise Refusal(422, "image: in a form it is a file")
     return _valid(SearchRequest, fields), picture or None
+
+
+async def _form(request: Request) -> tuple[dict[str, Any], bytes | None]:
+    """The fields of a form, without empty ones, and its file."""
+    fields: dict[str, Any] = {}
+    picture: bytes | None = None
+    async with request.form(max_files=1, max_fields=MOST_EXCLUDED + 20) as form:
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                if name != "image":
+                    raise Refusal(422, f"{name}: only the field image can be a file")
+                picture = await value.read()
+            elif name in _LISTS:
+                fields.setdefault(name, []).append(value)
+            elif value:
+                fields[name] = value
+    return fields, picture
 
 
 async def read_json(request: Request, model: type[T]) -> T:

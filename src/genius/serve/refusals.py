@@ -52,6 +52,11 @@ def late(seconds: float) -> Refusal:
     return Refusal(503, f"this takes more than {seconds:g} seconds: try again", kind="timeout", headers=RETRY)
 
 
+def unexpected() -> Refusal:
+    """What should not have happened."""
+    return Refusal(500, "something went wrong here; the service goes on")
+
+
 def refusal_of(error: GeniusError) -> Refusal:
     """An error of ours as an answer; where files are on this machine is not told."""
     if isinstance(error, InputError):

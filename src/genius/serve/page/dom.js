@@ -20,7 +20,7 @@ export const count = (number, one, many) => `${number.toLocaleString("en")} ${nu
 
 export const items = (number) => count(number, "item", "items");
 
-const NAMES = { image: "Picture", text: "Text", pair: "Picture and text" };
+const NAMES = { image: "Picture", text: "Text", pair: "Pair" };
 export const MODALITIES = ["Pictures", "Texts", "Pairs"];
 export const nameOf = (modality) => NAMES[modality] ?? modality;
 

@@ -28,7 +28,7 @@ function crumbs(prefix) {
     text: nameOf(place),
     "aria-current": number === places.length - 1 ? "page" : null,
   })));
-  $("crumbs").replaceChildren(make("ol", {}, ...links));
+  $("crumbs").replaceChildren(make("ol", {}, ...(prefix ? links : [])));
 }
 
 export async function show(prefix) {

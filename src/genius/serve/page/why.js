@@ -57,7 +57,9 @@ function row(hit, level) {
       samples,
     ),
   );
+  const same = level > 0 && hit.below[level] === hit.below[level - 1];
   async function fill() {
+    if (same) return; // it leads to the same items as the number before
     try {
       const found = await api.cell(prefix, { children: 0, samples: 8 });
       if (found.label) label.textContent = found.label;
