@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import http.client
-import threading
+import weakref
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +15,7 @@ _KINDS: dict[str, type[GeniusError]] = {"damaged": DamagedError, "mismatch": Mis
 
 
 class Caller:
-    """Speaks to one service; every thread has a connection of its own."""
+    """Speaks to one service, for any number of threads; connections are kept for whoever is next."""
 
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
         parts = urlsplit(url)
@@ -28,8 +28,8 @@ class Caller:
         self.url, self._path, self._timeout = url, parts.path.rstrip("/"), timeout
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, port
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._own = threading.local()
-        self._connections: list[http.client.HTTPConnection] = []
+        self._idle: list[http.client.HTTPConnection] = []
+        self._closing = weakref.finalize(self, _close, self._idle)
 
     def call(self, method: str, path: str, body: Any = None, *, missing: bool = False) -> Any:
         """The answer, decoded if it is JSON; None for something that is not there, if it may be `missing`."""
@@ -49,10 +49,8 @@ class Caller:
         return orjson.loads(answer) if media_type.startswith("application/json") else answer
 
     def close(self) -> None:
-        """Let go of all connections."""
-        for connection in self._connections:
-            connection.close()
-        self._connections.clear()
+        """Let go of the connections that are kept."""
+        _close(self._idle)
 
     def _send(
         self, method: str, path: str, content: bytes | None, headers: dict[str, str]
@@ -63,7 +61,7 @@ class Caller:
             try:
                 connection.request(method, path, content, headers)
                 answer = connection.getresponse()
-                return answer.status, answer.headers.get("Content-Type", ""), answer.read()
+                found = answer.status, answer.headers.get("Content-Type", ""), answer.read()
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as error:
                 connection.close()
                 if not kept or (method == "POST" and path.endswith("/items")):
@@ -72,15 +70,16 @@ class Caller:
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 raise self._unreachable(error) from error
+            else:
+                self._idle.append(connection)
+                return found
 
     def _connection(self) -> http.client.HTTPConnection:
-        found: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
-        if found is None:
+        try:
+            return self._idle.pop()
+        except IndexError:
             kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            found = kind(self._host, self._port, timeout=self._timeout)
-            self._own.connection = found
-            self._connections.append(found)
-        return found
+            return kind(self._host, self._port, timeout=self._timeout)
 
     def _unreachable(self, error: Exception) -> GeniusError:
         return GeniusError(f"the service at {self.url} does not answer: {error or type(error).__name__}")
@@ -94,3 +93,8 @@ class Caller:
         if status in (400, 404, 413, 415, 422):
             return InputError(message)
         return _KINDS.get(kind, GeniusError)(message)
+
+
+def _close(connections: list[http.client.HTTPConnection]) -> None:
+    while connections:
+        connections.pop().close()

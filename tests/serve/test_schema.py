@@ -1,0 +1,56 @@
+"""The service against its own description: whatever is asked, no answer says that it broke."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+from genius import Index
+from genius.serve.app import create_app
+from genius.serve.settings import Settings
+
+schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed (pip install .[dev])")
+
+EXAMPLES = 12
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_request_breaks_the_service(coded_model: Path, coded_home: Path, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "index", coded_model) as index:
+        index.add(genius_items(), cache=coded_home / "cache")
+    app = create_app(Index.open(tmp_path / "index"), Settings(tmp_path / "index", host="0.0.0.0"))
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app)
+    operations = [one.ok() for one in schema.get_all_operations()]
+    assert {(one.method, one.path) for one in operations} >= {("post", "/search"), ("delete", "/items/{id}")}
+    checked = settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    for operation in operations:
+        for mode in (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE):
+            checked(_given(operation, mode))()
+
+
+def _given(operation, mode):  # type: ignore[no-untyped-def]
+    from hypothesis import given
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def ask(case) -> None:  # type: ignore[no-untyped-def]
+        answer = case.call()
+        assert answer.status_code < 500, (case.as_curl_command(), answer.text)
+        if answer.status_code >= 400:
+            assert set(answer.json()["error"]) == {"kind", "message"}
+
+    return ask
+
+
+def genius_items():  # type: ignore[no-untyped-def]
+    from genius import Item
+
+    return [Item(str(n), f"square {n}", metadata={"n": n}) for n in range(5)]
