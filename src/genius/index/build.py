@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -27,7 +29,9 @@ from genius.progress import bar
 CHUNK = 512
 """How many items are coded at a time."""
 BLOCK = 1 << 17
-"""How many items are committed at a time, in one segment."""
+"""How many items are committed at a time at first, in one segment."""
+LARGEST = 1 << 19
+"""How many are at most: blocks grow with what was added, as few large segments are searched more quickly."""
 
 
 @dataclass
@@ -65,18 +69,19 @@ class Builder:
         self._pending: dict[str, Entry] = {}
         self._replaced: list[int] = []
         self._blocks: list[CodedItems] = []
+        self._embeddings = _Waiting(path)
 
     def add(self, items: Iterable[Item], total: int | None = None) -> Added:
         """Add items; what is committed stays when this is stopped."""
         self._remove_orphans()
         if total is None and isinstance(items, Sized):
             total = len(items)
-        with bar("indexing", total=total) as shown:
+        with contextlib.closing(self._embeddings), bar("indexing", total=total) as shown:
             for chunk in _chunks(items):
                 if any(item.id in self._pending for item in chunk):
                     self._commit()  # an id that comes again takes the place of what it stood for
                 self._take(chunk)
-                if len(self._pending) >= BLOCK:
+                if len(self._pending) >= max(BLOCK, min(self._report.added, LARGEST)):
                     self._commit()
                 shown.advance(len(chunk))
             self._commit()
@@ -104,7 +109,8 @@ class Builder:
         if kept:
             self._catalogue.keep_pictures(kept)
         if len(coded.places):
-            self._blocks.append(coded)
+            self._embeddings.append(coded.joined)
+            self._blocks.append(replace(coded, joined=coded.joined[:0]))
 
     def _is_unicode(self, item: Item) -> bool:
         """Whether an item can be written; a text may hold half a character, as Python reads broken names."""
@@ -136,8 +142,9 @@ class Builder:
         block = Block(
             codes=np.concatenate([coded.codes for coded in self._blocks]),
             modality=np.concatenate([coded.modality for coded in self._blocks]),
-            joined=np.concatenate([coded.joined for coded in self._blocks]),
+            joined=self._embeddings.all(),
             rows=state.next_row + np.arange(len(self._pending)),
+            halves=np.concatenate([coded.halves for coded in self._blocks]),
         )
         number = state.next_segment
         fingerprint = write_segment(segment_path(self._path, number), block, self._coding, self._model)
@@ -146,6 +153,7 @@ class Builder:
         self._report.added += len(self._pending) - len(self._replaced)
         self._report.replaced += len(self._replaced)
         self._pending, self._replaced, self._blocks = {}, [], []
+        self._embeddings.close()
 
     def _remove_orphans(self) -> None:
         """Remove segments that a crash left before the catalogue named them."""
@@ -153,6 +161,35 @@ class Builder:
         for path in (self._path / FOLDER).iterdir():
             if path not in named:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+class _Waiting:
+    """The embeddings of a block, in a file until it is committed: in memory it would take half a gigabyte."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: IO[bytes] | None = None
+        self._rows, self._kind, self._width = 0, np.dtype(np.float16), 0
+
+    def append(self, rows: np.ndarray) -> None:
+        """Put more rows [n, width] behind the others."""
+        if self._file is None:
+            # It has no name, so that a crash leaves nothing behind.
+            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
+        self._file.write(np.ascontiguousarray(rows).data)
+        self._rows, self._kind, self._width = self._rows + len(rows), rows.dtype, rows.shape[1]
+
+    def all(self) -> np.ndarray:
+        """All rows, mapped from the file."""
+        assert self._file is not None
+        self._file.flush()
+        return np.memmap(self._file, self._kind, "r", shape=(self._rows, self._width))
+
+    def close(self) -> None:
+        """Forget the rows."""
+        if self._file is not None:
+            self._file.close()
+        self._file, self._rows = None, 0
 
 
 def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:

@@ -22,19 +22,24 @@ import numpy as np
 from genius import __version__
 from genius.data.mbeir import Tree
 from genius.data.records import MODALITIES, ImageSource, Item, Modality, Query
+from genius.decode.runtime import Precision
 from genius.encode import pipeline
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
 from genius.index import asking
+from genius.index.asking import Asking
 from genius.index.browse import Browsing
 from genius.index.build import Added, Builder, only_writer
 from genius.index.catalogue import Catalogue
 from genius.index.coding import coder
+from genius.index.decoders import DecoderName, Decoders
 from genius.index.entries import item_of
 from genius.index.hit import Hits, hits_of
+from genius.index.searcher import Candidates
 from genius.index.segments import Coding
 from genius.index.view import View, make_folder, open_view
 from genius.model import Model
 from genius.search.beam import BEAMS
+from genius.search.engine import Mode
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -49,7 +54,7 @@ class Index(Browsing):
     def __init__(self, path: Path, catalogue: Catalogue, model: Model) -> None:
         self.path, self.model = path, model
         self._catalogue = catalogue
-        self._coding = _coding(model)
+        self._coding, self._decoders = _coding(model), Decoders(model)
         self._view: View | None = None
         self._viewing = threading.Lock()
         with catalogue.reading():
@@ -161,16 +166,22 @@ class Index(Browsing):
         want: Modality | str | None = None,
         k: int = 10,
         beam: int = BEAMS,
-        rerank: bool = True,
+        rerank: bool | None = None,
+        mode: Mode = "auto",
+        decoder: DecoderName | str | None = None,
+        precision: Precision = "fp32",
     ) -> Hits:
         """The k items that answer best, by text, image or both (or a Query that holds them).
 
         `want` or a known instruction says which modality shall be found; otherwise any is. If the pool holds
         k items of it, k are returned: the beam widens as needed. With `rerank`, all items under the beams are
         ordered by the likeness of joined embeddings and codes; without, by the log-probabilities of codes.
+        How far codes are searched is the `mode`, by which `decoder` and in which `precision` docs/search.md
+        explains; without a word, `paper` is as published and the others are what was found best.
         """
         asked = asking.query_of(query, text, image, instruction)
-        return self.search_many([asked], want=want, k=k, beam=beam, rerank=rerank)[0]
+        how = Asking(k=k, beam=beam, rerank=rerank, mode=mode, decoder=decoder, precision=precision)
+        return self._search_all([asked], want, how)[0]
 
     def search_many(
         self,
@@ -179,39 +190,50 @@ class Index(Browsing):
         want: Modality | str | None = None,
         k: int = 10,
         beam: int = BEAMS,
-        rerank: bool = True,
+        rerank: bool | None = None,
+        mode: Mode = "auto",
+        decoder: DecoderName | str | None = None,
+        precision: Precision = "fp32",
     ) -> list[Hits]:
         """What answers each query; all see the same version of the index."""
-        if k < 1:
-            raise InputError(f"k must be at least 1, not {k}")
-        if beam < 1:
-            raise InputError(f"a search needs at least one beam, not {beam}")
+        how = Asking(k=k, beam=beam, rerank=rerank, mode=mode, decoder=decoder, precision=precision)
+        return self._search_all([asking.query_of(query, None, None, None) for query in queries], want, how)
+
+    def _search_all(self, queries: Sequence[Query], want: Modality | str | None, how: Asking) -> list[Hits]:
         wanted = None if want is None else Modality.parse(want)
-        asked = [asking.query_of(query, None, None, None) for query in queries]
         with self._catalogue.reading():
             view, known = self._current(), asking.wanted_by_instruction(self._catalogue.instructions())
-            asked = [asking.instruct(query, wanted, known) for query in asked]
+            queries = [asking.instruct(query, wanted, known) for query in queries]
             found: list[Hits] = []
-            for start in range(0, len(asked), QUERIES):
-                found += self._search(view, asked[start : start + QUERIES], k, beam, rerank)
+            for start in range(0, len(queries), QUERIES):
+                found += self._search(view, queries[start : start + QUERIES], how)
         return found
 
-    def _search(self, view: View, queries: Sequence[Query], k: int, beam: int, rerank: bool) -> list[Hits]:
+    def _search(self, view: View, queries: Sequence[Query], how: Asking) -> list[Hits]:
+        chosen = self._decoders.choose(how.mode, how.decoder, how.precision)
         asked, notes = asking.asked(self.model, queries), asking.notes(self.model, queries)
         if not len(view):
-            return [Hits([], [], rerank=rerank, notes=[*own, "the index is empty"]) for own in notes]
-        hits = []
-        for candidates, own in zip(view.searcher.search(asked, k, beam), notes, strict=True):
-            rankings = candidates.plain(k), candidates.reranked(k)
-            rows = candidates.rows[np.unique(np.concatenate(rankings))]
-            items = self._items(rows)
-            scores = candidates.gains.sum(1), candidates.scores
-            plain, reranked = (
-                hits_of(candidates, places, score, items)
-                for places, score in zip(rankings, scores, strict=True)
-            )
-            hits.append(Hits(plain, reranked, rerank=rerank, notes=own))
-        return hits
+            return [Hits([], [], rerank=how.reranked, notes=[*own, "the index is empty"]) for own in notes]
+        every = view.searcher.search(asked, how.k, how.beam, how.searched, chosen.decoder)
+        return [
+            self._hits(candidates, own, chosen.name, how)
+            for candidates, own in zip(every, notes, strict=True)
+        ]
+
+    def _hits(self, candidates: Candidates, notes: list[str], decoder: str, how: Asking) -> Hits:
+        """Both rankings of what was found for a query, with their items."""
+        items = self._items(candidates.rows)
+        plain = hits_of(candidates, candidates.plain(how.k), candidates.totals, items)
+        reranked = hits_of(candidates, candidates.reranked(how.k), candidates.scores, items)
+        return Hits(
+            plain,
+            reranked,
+            rerank=how.reranked,
+            notes=notes,
+            mode=candidates.mode,
+            decoder=decoder,
+            under=candidates.under,
+        )
 
     def _items(self, rows: np.ndarray) -> dict[int, Item]:
         entries = self._catalogue.entries(rows.tolist())
@@ -224,7 +246,9 @@ class Index(Browsing):
     def _current(self) -> View:
         """The version that this thread is reading."""
         with self._viewing:
-            self._view = open_view(self.path, self._catalogue, self.model, self._coding, self._view)
+            self._view = open_view(
+                self.path, self._catalogue, self.model, self._coding, self._decoders, self._view
+            )
             return self._view
 
 
