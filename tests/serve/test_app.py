@@ -38,8 +38,8 @@ def test_a_search_is_what_the_index_finds(client: TestClient, served: Path) -> N
         assert shown["rank"] == hit.rank
         assert shown["score"] == pytest.approx(hit.score, abs=1e-4)
         assert shown["log_probabilities"] == pytest.approx(list(hit.log_probabilities), abs=1e-4)
-    assert answer["mode"] == "reranked"
-    found = client.post("/search", json={"text": "the red one", "k": 7, "mode": "plain"})
+    assert (answer["mode"], answer["decoder"], answer["under"]) == (hits.mode, hits.decoder, hits.under)
+    found = client.post("/search", json={"text": "the red one", "k": 7, "rerank": False})
     assert ids(found) == [hit.item.id for hit in plain]
 
 

@@ -119,7 +119,7 @@ def test_errors_are_those_of_an_index(running: Running) -> None:
             client.search("red", text="blue")
         with pytest.raises(InputError, match="alone"):
             client.search(Query(text="red"), text="blue")
-        with pytest.raises(InputError, match="damaged|pixels|none of"):
+        with pytest.raises(InputError, match=r"damaged|pixels|none of"):
             client.search(image=encoded(Image.new("RGB", (9, 9)), "ICO"))
         with pytest.raises(InputError, match="can't be sent"):
             client.search("\ud800")

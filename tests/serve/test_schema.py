@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
-from genius import Index
+from genius import Index, Item
 from genius.serve.app import create_app
 from genius.serve.settings import Settings
 
-schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed (pip install .[dev])")
+schemathesis = pytest.importorskip(
+    "schemathesis", reason="schemathesis is not installed (pip install .[dev])"
+)
 
 EXAMPLES = 12
 
@@ -19,7 +21,7 @@ EXAMPLES = 12
 @pytest.mark.filterwarnings("ignore")
 def test_no_request_breaks_the_service(coded_model: Path, coded_home: Path, tmp_path: Path) -> None:
     with Index.create(tmp_path / "index", coded_model) as index:
-        index.add(genius_items(), cache=coded_home / "cache")
+        index.add([Item(str(n), f"square {n}", metadata={"n": n}) for n in range(5)], cache=coded_home / "cache")
     app = create_app(Index.open(tmp_path / "index"), Settings(tmp_path / "index", host="0.0.0.0"))
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     operations = [one.ok() for one in schema.get_all_operations()]
@@ -38,8 +40,6 @@ def test_no_request_breaks_the_service(coded_model: Path, coded_home: Path, tmp_
 
 
 def _given(operation, mode):  # type: ignore[no-untyped-def]
-    from hypothesis import given
-
     @given(case=operation.as_strategy(generation_mode=mode))
     def ask(case) -> None:  # type: ignore[no-untyped-def]
         answer = case.call()
@@ -49,8 +49,3 @@ def _given(operation, mode):  # type: ignore[no-untyped-def]
 
     return ask
 
-
-def genius_items():  # type: ignore[no-untyped-def]
-    from genius import Item
-
-    return [Item(str(n), f"square {n}", metadata={"n": n}) for n in range(5)]

@@ -26,7 +26,6 @@ from genius.serve.metrics import MEDIA_TYPE, Metrics
 from genius.serve.pages import add_pages
 from genius.serve.reading import read_json, read_search, said
 from genius.serve.refusals import Refusal, refusal_of, unexpected
-from genius.serve.searching import ranked
 from genius.serve.service import Service
 from genius.serve.settings import LONGEST_ID, Settings
 
@@ -109,9 +108,11 @@ def _add_searching(app: FastAPI, service: Service) -> None:
         asked, picture = await read_search(request)
         hits = await service.search(asked, picture)
         fields = {
-            "hits": [hit_fields(hit) for hit in ranked(hits, asked.mode)],
+            "hits": [hit_fields(hit) for hit in hits],
             "notes": hits.notes,
-            "mode": asked.mode,
+            "mode": hits.mode,
+            "decoder": hits.decoder,
+            "under": hits.under,
             "model": fingerprint,
         }
         return _json(fields)

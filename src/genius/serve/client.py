@@ -18,11 +18,14 @@ from urllib.parse import quote, urlencode
 
 from genius.data.images import image_source
 from genius.data.records import ImageSource, Item, Modality, Query
+from genius.decode.runtime import Precision
 from genius.errors import InputError
 from genius.index.browse import Cell
 from genius.index.build import Added
+from genius.index.decoders import DecoderName
 from genius.index.hit import Hit, Hits
 from genius.search.beam import BEAMS
+from genius.search.engine import Mode
 from genius.serve.calling import Caller
 from genius.serve.cells import parse_prefix, written
 from genius.serve.settings import MEGABYTE, MOST_ITEMS
@@ -83,7 +86,10 @@ class Client:
         want: Modality | str | None = None,
         k: int = 10,
         beam: int = BEAMS,
-        rerank: bool = True,
+        rerank: bool | None = None,
+        mode: Mode = "auto",
+        decoder: DecoderName | str | None = None,
+        precision: Precision = "fp32",
         filter: Mapping[str, Any] | None = None,
         exclude: Sequence[str] = (),
         near: str | None = None,
@@ -105,15 +111,19 @@ class Client:
             "want": None if want is None else Modality.parse(want).value,
             "k": k,
             "beam": beam,
-            "mode": "reranked" if rerank else "plain",
+            "rerank": rerank,
+            "mode": mode,
+            "decoder": decoder,
+            "precision": precision,
             "filter": None if filter is None else dict(filter),
             "exclude": list(exclude),
             "near": near,
         }
         asked = {name: value for name, value in fields.items() if value not in (None, [])}
         answer = self._caller.call("POST", "/search", asked)
-        hits = [self._hit(hit) for hit in answer["hits"]]
-        return Hits([] if rerank else hits, hits if rerank else [], rerank=rerank, notes=answer["notes"])
+        hits, plain = [self._hit(hit) for hit in answer["hits"]], _plain(rerank, mode)
+        found = {name: answer[name] for name in ("notes", "mode", "decoder", "under")}
+        return Hits(hits if plain else [], [] if plain else hits, rerank=not plain, **found)
 
     def search_many(
         self,
@@ -122,15 +132,19 @@ class Client:
         want: Modality | str | None = None,
         k: int = 10,
         beam: int = BEAMS,
-        rerank: bool = True,
+        rerank: bool | None = None,
+        mode: Mode = "auto",
+        decoder: DecoderName | str | None = None,
+        precision: Precision = "fp32",
         filter: Mapping[str, Any] | None = None,
         exclude: Sequence[str] = (),
     ) -> list[Hits]:
         """What answers each query; they may see different versions of the index, if it is being changed."""
 
         def one(query: Query | str) -> Hits:
-            options: dict[str, Any] = {"rerank": rerank, "filter": filter, "exclude": exclude}
-            return self.search(query, want=want, k=k, beam=beam, **options)
+            options: dict[str, Any] = {"mode": mode, "decoder": decoder, "precision": precision}
+            options |= {"filter": filter, "exclude": exclude}
+            return self.search(query, want=want, k=k, beam=beam, rerank=rerank, **options)
 
         with ThreadPoolExecutor(TOGETHER) as threads:
             return list(threads.map(one, queries))
@@ -213,6 +227,11 @@ class RemoteImage:
         """The bytes, as WebP."""
         found: bytes = self.caller.call("GET", f"{_address(self.id)}/image?size={SIZES[-1]}")
         return found
+
+
+def _plain(rerank: bool | None, mode: Mode) -> bool:
+    """Whether items come in the order of their codes' probabilities."""
+    return mode == "paper" if rerank is None else not rerank
 
 
 def _address(id: str) -> str:

@@ -40,7 +40,7 @@ _HIT = {
     "log_probabilities": [0.0, -0.4, -0.9],
     "below": [36, 5, 1],
 }
-_FOUND = {"hits": [_HIT], "notes": [], "mode": "reranked", "model": "5f3a"}
+_FOUND = {"hits": [_HIT], "notes": [], "mode": "safe", "decoder": "geometry", "under": 3, "model": "5f3a"}
 _CELL = {
     "prefix": "1-17",
     "depth": 2,

@@ -8,6 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from genius.decode.runtime import Precision
+from genius.index.decoders import DecoderName
+from genius.search.engine import Mode
 from genius.serve.settings import (
     DEEPEST_FILTER,
     LONGEST_ID,
@@ -39,9 +42,12 @@ class SearchRequest(_Request):
     want: ModalityName | None = Field(None, description="Only this modality.")
     k: int = Field(10, ge=1, le=MOST_HITS, description="How many items.")
     beam: int = Field(50, ge=1, le=MOST_BEAMS, description="How many codes are followed at a time.")
-    mode: Literal["reranked", "plain"] = Field(
-        "reranked", description="By embeddings and codes, or by the probability of codes alone."
+    mode: Mode = Field("auto", description="How far codes are searched.")
+    rerank: bool | None = Field(
+        None, description="Order by embeddings and codes, or by the probability of codes alone."
     )
+    decoder: DecoderName | None = Field(None, description="What scores codes.")
+    precision: Precision = Field("fp32", description="In which a learned decoder computes.")
     filter: dict[str, Any] | None = Field(
         None, description='Only items with such metadata: {"brand": "acme", "price": {"$lt": 50}}.'
     )
@@ -130,7 +136,9 @@ class SearchAnswer(BaseModel):
 
     hits: list[HitAnswer]
     notes: list[str] = Field(description="What one should know of this search.")
-    mode: Literal["reranked", "plain"]
+    mode: str = Field(description="In which mode was searched, as auto chose it.")
+    decoder: str = Field(description="What scored the codes.")
+    under: int = Field(description="How many items were under the beams.")
     model: str = Field(description="The fingerprint of the model that searched.")
 
 

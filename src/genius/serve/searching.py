@@ -11,7 +11,7 @@ import orjson
 
 from genius.data.records import ImageBytes, Modality, Query
 from genius.errors import InputError
-from genius.index.hit import Hit, Hits
+from genius.index.hit import Hits
 from genius.index.index import Index
 from genius.serve.models import SearchRequest
 
@@ -31,24 +31,28 @@ class Search:
         return Query(text=asked.text, image=image, instruction=asked.instruction, want=want)
 
     @property
-    def shared(self) -> bytes:
-        """What must be equal in searches that are done together."""
-        asked = self.request
-        return orjson.dumps(
-            [asked.k, asked.beam, asked.filter, asked.exclude, asked.near, asked.near and asked.want],
-            option=orjson.OPT_SORT_KEYS,
-        )
-
-    @property
     def options(self) -> dict[str, Any]:
         """Settings of a search, as the index takes them."""
         asked = self.request
-        options: dict[str, Any] = {"k": asked.k, "beam": asked.beam}
+        options: dict[str, Any] = {
+            "k": asked.k,
+            "beam": asked.beam,
+            "mode": asked.mode,
+            "rerank": asked.rerank,
+            "decoder": asked.decoder,
+            "precision": asked.precision,
+        }
         if asked.filter is not None:
             options["filter"] = asked.filter
         if asked.exclude:
             options["exclude"] = asked.exclude
         return options
+
+    @property
+    def shared(self) -> bytes:
+        """What is equal in searches that are done together."""
+        near = self.request.near
+        return orjson.dumps([self.options, near, near and self.request.want], option=orjson.OPT_SORT_KEYS)
 
 
 def search_together(index: Index, searches: Sequence[Search]) -> list[Hits | Exception]:
@@ -82,8 +86,3 @@ def _near(index: Index, search: Search) -> Hits | Exception:
         return index.search(near=asked.near, want=asked.want, **search.options)
     except Exception as error:  # it is the request's own
         return error
-
-
-def ranked(hits: Hits, mode: str) -> list[Hit]:
-    """The ranking that was asked for; both come from one search."""
-    return hits.plain if mode == "plain" else hits.reranked
