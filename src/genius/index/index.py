@@ -9,10 +9,11 @@ A search sees one version of the index, and the next search the newest: others m
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -27,9 +28,12 @@ from genius.errors import DamagedError, InputError, MismatchError, MissingError
 from genius.index import asking
 from genius.index.build import Added, Builder, only_writer
 from genius.index.catalogue import Catalogue
-from genius.index.coding import coder
+from genius.index.changes import Change
+from genius.index.coding import Coder, coder
+from genius.index.committing import Committer, Compacted
 from genius.index.entries import item_of
 from genius.index.hit import Hits, hits_of
+from genius.index.leftovers import opening
 from genius.index.segments import Coding
 from genius.index.view import View, make_folder, open_view
 from genius.model import Model
@@ -42,6 +46,14 @@ QUERIES = 256
 """How many queries are searched at a time."""
 
 
+@dataclass(frozen=True)
+class Removed:
+    """What became of ids: how many items were removed, and which ids there were none of."""
+
+    removed: int
+    unknown: tuple[str, ...]
+
+
 class Index:
     """An index that is open, with the model that it was made by."""
 
@@ -50,9 +62,9 @@ class Index:
         self._catalogue = catalogue
         self._coding = _coding(model)
         self._view: View | None = None
-        self._viewing = threading.Lock()
-        with catalogue.reading():
-            self._current()  # what is damaged is refused here, and not in the midst of a search
+        self._viewing, self._one_thread = threading.Lock(), threading.Lock()
+        with self._reading():
+            pass  # what is damaged is refused here, and not in the midst of a search
 
     @classmethod
     def create(cls, path: Path | str, model: Model | Path | str) -> Index:
@@ -78,9 +90,9 @@ class Index:
 
         Raises InputError (no index), MismatchError (another model), MissingError (no model) or DamagedError.
         """
-        path = Path(path)
-        if not path.exists():
+        if not Path(path).exists():
             raise InputError("there is nothing here", path=path)
+        path = Path(path).absolute()  # to be found again from wherever the process goes
         catalogue = Catalogue(path)
         made_by = catalogue.settings()["model"]
         if model is None and not Path(made_by["path"]).exists():
@@ -136,17 +148,52 @@ class Index:
         if `strict`. Several `workers` are processes: a script must then guard its main part. `total` is for
         the bar, if it is known how many items there are.
         """
-        with only_writer(self.path), coder(self.model, cache or pipeline.default_cache(), workers) as code:
-            if isinstance(items, Tree):
-                self._catalogue.add_instructions(
-                    {
-                        prompt: MODALITIES.index(want)
-                        for prompt, want in items.instructions.wanted_by_prompt().items()
-                    }
-                )
-            model = self.model.fingerprint
-            builder = Builder(self.path, self._catalogue, self._coding, model, code, strict=strict)
-            return builder.add(items, total)
+        instructions = items.instructions.wanted_by_prompt() if isinstance(items, Tree) else {}
+        with self._writing() as committer, self._coder(cache, workers) as code:
+            if instructions:
+                wanted = {prompt: MODALITIES.index(want) for prompt, want in instructions.items()}
+                self._catalogue.add_instructions(wanted)
+            return Builder(self._catalogue, committer, code, strict=strict).add(items, total)
+
+    def update(
+        self,
+        changes: Iterable[Change],
+        *,
+        strict: bool = False,
+        cache: Path | None = None,
+        workers: int = 1,
+    ) -> Added:
+        """Change items that are there: what a change gives is new, the rest stays. Says what became of them.
+
+        A change is an `Item`, whose text, image and metadata are put in the place of the old ones as far as
+        it has them, or a mapping like `{"id": "42", "text": None, "metadata": {"price": 30}}`. For metadata
+        alone nothing is coded. An id that is not there is reported as a failure, or raised if `strict`.
+        """
+        with self._writing() as committer, self._coder(cache, workers) as code:
+            return Builder(self._catalogue, committer, code, strict=strict).update(changes)
+
+    def remove(self, ids: Iterable[str] | str) -> Removed:
+        """Remove items, all at one stroke; says how many there were, and which ids are unknown."""
+        ids = [ids] if isinstance(ids, str) else list(dict.fromkeys(ids))
+        with self._writing():
+            rows = self._catalogue.known(ids)
+            if rows:
+                self._catalogue.remove(list(rows.values()))
+        return Removed(len(rows), tuple(id for id in ids if id not in rows))
+
+    def compact(self) -> Compacted:
+        """Make one segment of all, without what was removed, and let go of everything that nobody names."""
+        with self._writing() as committer:
+            return committer.compact()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Committer]:
+        """Be the only writer; threads of one process wait for each other."""
+        with self._one_thread, only_writer(self.path):
+            yield Committer(self.path, self._catalogue, self._coding, self.model.fingerprint)
+
+    def _coder(self, cache: Path | None, workers: int) -> contextlib.AbstractContextManager[Coder]:
+        return coder(self.model, cache or pipeline.default_cache(), workers)
 
     # --- searching
 
@@ -187,8 +234,8 @@ class Index:
             raise InputError(f"a search needs at least one beam, not {beam}")
         wanted = None if want is None else Modality.parse(want)
         asked = [asking.query_of(query, None, None, None) for query in queries]
-        with self._catalogue.reading():
-            view, known = self._current(), asking.wanted_by_instruction(self._catalogue.instructions())
+        with self._reading() as view:
+            known = asking.wanted_by_instruction(self._catalogue.instructions())
             asked = [asking.instruct(query, wanted, known) for query in asked]
             found: list[Hits] = []
             for start in range(0, len(asked), QUERIES):
@@ -220,11 +267,16 @@ class Index:
             )
         return {row: item_of(entry, self._catalogue.path) for row, entry in entries.items()}
 
-    def _current(self) -> View:
-        """The version that this thread is reading."""
-        with self._viewing:
-            self._view = open_view(self.path, self._catalogue, self.model, self._coding, self._view)
-            return self._view
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[View]:
+        """The newest version; all that this thread asks of the catalogue within is of it."""
+        with contextlib.ExitStack() as stack:
+            with opening(self.path):
+                stack.enter_context(self._catalogue.reading())
+                with self._viewing:
+                    view = open_view(self.path, self._catalogue, self.model, self._coding, self._view)
+                    self._view = view
+            yield view
 
 
 def _model(model: Model | Path | str) -> Model:

@@ -107,18 +107,18 @@ def write_segment(path: Path, block: Block, coding: Coding, model: str) -> str:
 
 
 def _write_embeddings(folder: Path, joined: np.ndarray, order: np.ndarray, scale: float) -> None:
-    """Write both kinds in sorted order, a part at a time: a block of them is large enough once."""
-    exact, coarse = (
-        np.lib.format.open_memmap(folder / f"{name}.npy", "w+", kind, joined.shape)
-        for name, kind in (("exact", np.float16), ("coarse", np.int8))
-    )
-    for start in range(0, len(order), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
-        rows = joined[order[part]]
-        exact[part] = rows
-        coarse[part] = np.rint(rows.astype(np.float32) / scale)
-    exact.flush()
-    coarse.flush()
+    """Write both kinds in sorted order, a part at a time: a block of them is large enough once.
+
+    Not through a memory map: where the disk is full, that ends the process instead of raising an error.
+    """
+    with (folder / "exact.npy").open("wb") as exact, (folder / "coarse.npy").open("wb") as coarse:
+        for file, kind in ((exact, np.float16), (coarse, np.int8)):
+            header = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": joined.shape}
+            np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, len(order), AT_ONCE):
+            rows = joined[order[start : start + AT_ONCE]]
+            exact.write(np.ascontiguousarray(rows, np.float16).data)
+            coarse.write(np.rint(rows.astype(np.float32) / scale).astype(np.int8).data)
 
 
 def open_segment(path: Path, coding: Coding, fingerprint: str, *, verify: bool = False) -> Segment:
