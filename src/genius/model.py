@@ -220,11 +220,13 @@ class Model:
         """The learned decoder, in single precision."""
         return self.learned_decoder("fp32")
 
-    def learned_decoder(self, precision: Precision) -> OnnxDecoder:
+    def learned_decoder(self, precision: Precision, threads: int | None = None) -> OnnxDecoder:
         """The learned decoder; in 8 bits it is faster, and its answers depend a little on their company."""
         self._require("decoder")
         sizes = self.settings["decoder"]["sizes"]
-        return OnnxDecoder.open(self._artifact.file, sizes, precision=precision, threads=self._threads)
+        return OnnxDecoder.open(
+            self._artifact.file, sizes, precision=precision, threads=threads or self._threads
+        )
 
     @property
     def decoder(self) -> Decoder:

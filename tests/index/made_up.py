@@ -12,6 +12,7 @@ from genius.encode.cache import content_key
 from genius.errors import InputError
 from genius.index.coding import CodedItems
 from genius.index.segments import Block, Coding, Segment, open_segment, write_segment
+from genius.search.asked import halves as lengths
 from genius.search.packed import PackedCodes
 
 WIDTH = 6
@@ -25,7 +26,8 @@ def block(random: np.random.Generator, count: int, coding: Coding, first_row: in
     codes = np.stack([random.integers(0, size, count) for size in coding.sizes], axis=1)
     modality = codes[:, 0] if coding.told else random.integers(0, 3, count)
     joined = random.integers(-2, 3, (count, WIDTH)) / 4
-    return Block(codes, modality, joined.astype(np.float16), first_row + np.arange(count))
+    rows = first_row + np.arange(count)
+    return Block(codes, modality, joined.astype(np.float16), rows, random.random(count, np.float32))
 
 
 def segment(path: Path, made: Block, coding: Coding) -> Segment:
@@ -33,13 +35,14 @@ def segment(path: Path, made: Block, coding: Coding) -> Segment:
     return open_segment(path, coding, write_segment(path, made, coding, "model"))
 
 
-def in_memory(made: Block, coding: Coding) -> Segment:
-    """The block as a segment that was never written."""
+def in_memory(made: Block, coding: Coding, books: Sequence[np.ndarray]) -> Segment:
+    """The block as a segment that was never written, with halves by these codebooks."""
     packed, order = PackedCodes.build(made.codes, coding.sizes, coding.semantic)
     joined = made.joined[order]
     coarse = np.rint(joined.astype(np.float32) * 127).astype(np.int8)
     modality = None if coding.told else made.modality[order]
-    return Segment("", packed, made.rows[order], joined, coarse, 1 / 127, modality)
+    halves = lengths(packed, books)
+    return Segment("", packed, made.rows[order], joined, coarse, halves, 1 / 127, modality)
 
 
 def made_up_items(count: int) -> list[Item]:
@@ -64,6 +67,5 @@ def made_up_codes(items: Sequence[Item]) -> CodedItems:
         joined[row] = random.integers(-2, 3, WIDTH) / 4
     pictures = {item.id: content_key(item.image.read()) for item in items if item.image is not None}
     failed = {item.id: InputError("is bad") for item in items if item.text == "bad"}
-    return CodedItems(
-        np.array(places, np.int64), codes, codes[:, 0].astype(np.int64), joined, pictures, failed
-    )
+    modality, halves = codes[:, 0].astype(np.int64), np.ones(len(places), np.float32)
+    return CodedItems(np.array(places, np.int64), codes, modality, joined, halves, pictures, failed)

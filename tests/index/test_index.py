@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import shutil
 import subprocess
 import sys
@@ -98,13 +99,38 @@ def test_a_hit_tells_how_it_was_found(index: Index, model: Model) -> None:
 
 
 def test_both_rankings_come_from_one_search(index: Index) -> None:
-    hits = index.search("the red one", k=7, rerank=False)
+    hits = index.search("the red one", k=7, mode="paper")
     assert hits == hits.plain
     assert [hit.score for hit in hits] == pytest.approx([hit.log_probability for hit in hits], abs=1e-5)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-    again = index.search("the red one", k=7)
+    again = index.search("the red one", k=7, mode="paper", rerank=True)
     assert again == again.reranked == hits.reranked
-    assert again.plain == hits.plain
+    assert again.plain == hits.plain == index.search("the red one", k=7, rerank=False)
+
+
+@pytest.mark.parametrize("want", [None, "image"])
+def test_each_mode_finds_what_the_one_before_finds_and_tells_the_path(index: Index, want: str | None) -> None:
+    scope = 99 if want is None else 39
+    under = 0
+    for mode in ("paper", "exact", "safe", "fast", "scan"):
+        hits = index.search("the red one", want=want, k=3, beam=4, mode=mode, decoder="geometry")  # type: ignore[arg-type]
+        assert (hits.mode, hits.decoder) == (mode, "geometry")
+        assert hits.under >= under
+        under = hits.under
+        for hit in hits:
+            assert len(hit.log_probabilities) == len(hit.below) == 4
+            assert all(gain < 0 for gain in hit.log_probabilities[want is not None :])
+        copy = pickle.loads(pickle.dumps(hits[0]))
+        assert (type(copy), copy.log_probabilities) == (Hit, hits[0].log_probabilities)
+    assert under == scope
+    paths = {
+        hit.item.id: hit.log_probabilities
+        for hit in index.search("the red one", want=want, k=scope, beam=99, mode="paper")
+    }
+    for hit in index.search("the red one", want=want, mode="scan"):
+        assert hit.log_probabilities == pytest.approx(paths[hit.item.id], abs=1e-4)
+    small = index.search("the red one", want=want)
+    assert (small.mode, small.decoder, small.under) == ("scan", "geometry", scope)
 
 
 def test_wide_beams_are_exact_dense_search(index: Index, model: Model) -> None:
@@ -188,7 +214,7 @@ def test_blocks_make_no_difference(
     monkeypatch.setattr(committing, "BLOCK", 21)
     with Index.create(tmp_path / "parts", model) as parts:
         parts.add(iter(list(index)))
-        assert len(list((tmp_path / "parts/segments").iterdir())) == 5
+        assert len(list((tmp_path / "parts/segments").iterdir())) == 4  # of 21, 21, 42 and 15
         for query in ("a red square", "the green one"):
             first, second = index.search(query, k=99), parts.search(query, k=99)
             assert {hit.item.id: hit.code for hit in first} == {hit.item.id: hit.code for hit in second}
@@ -240,6 +266,9 @@ def test_bad_input_is_said(index: Index, tmp_path: Path) -> None:
         ({"text": "a", "instruction": "\udfff"}, "holds half a character"),
         ({"text": "a", "k": 0}, "k must be at least 1, not 0"),
         ({"text": "a", "beam": 0}, "at least one beam, not 0"),
+        ({"text": "a", "mode": "slow"}, "unknown mode 'slow': expected one of paper"),
+        ({"text": "a", "decoder": "best"}, "unknown decoder 'best': expected one of geometry, learned"),
+        ({"text": "a", "precision": "fp8"}, "unknown precision 'fp8'"),
         ({"text": "a", "want": "video"}, "unknown modality 'video'"),
         ({"image": tmp_path / "no.jpg"}, "no.jpg is none of JPEG"),
         ({"image": b""}, "the file is empty"),
@@ -251,6 +280,8 @@ def test_bad_input_is_said(index: Index, tmp_path: Path) -> None:
             index.search(**wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="an empty query"):
         index.search_many(["a", ""])
+    with pytest.raises(MissingError, match="has no decoder yet"):
+        index.search("a", decoder="learned")
 
 
 @pytest.fixture(scope="module")

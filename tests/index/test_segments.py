@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genius.errors import DamagedError
+from genius.errors import DamagedError, MismatchError
+from genius.index import segments
 from genius.index.segments import Coding, gather, open_segment, write_segment
 from tests.index.made_up import CODING, LEARNED, NO_FIRST, block, segment
 
@@ -18,6 +19,7 @@ def test_what_is_written_is_what_is_opened(tmp_path: Path, coding: Coding, count
     order = np.lexsort((np.arange(count), *made.codes.T[::-1]))
     np.testing.assert_array_equal(found.codes, made.codes[order])
     np.testing.assert_array_equal(found.rows, made.rows[order])
+    np.testing.assert_array_equal(found.halves, made.halves[order])
     np.testing.assert_array_equal(found.exact, made.joined[order])
     np.testing.assert_array_equal(found.modality, made.modality[order])
     assert found.coarse.dtype == np.int8
@@ -53,3 +55,14 @@ def test_a_damaged_segment_is_refused_by_name(tmp_path: Path) -> None:
         open_segment(path, LEARNED, "0" * 64)
     with pytest.raises(DamagedError, match="is gone"):
         open_segment(tmp_path / "t", LEARNED, fingerprint)
+
+
+def test_a_segment_of_an_old_format_is_refused_with_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(segments, "FORMAT", segments.FORMAT - 1)
+        made = block(np.random.default_rng(0), 3, CODING)
+        fingerprint = write_segment(tmp_path / "s", made, CODING, "model")
+    with pytest.raises(MismatchError, match="make the index again, with: genius index"):
+        open_segment(tmp_path / "s", CODING, fingerprint)

@@ -11,7 +11,7 @@ import typer
 from genius.display import Table
 
 if TYPE_CHECKING:
-    from genius.index.hit import Hit
+    from genius.index.hit import Hit, Hits
 
 
 def register(app: typer.Typer) -> None:
@@ -36,6 +36,13 @@ def search(
     plain: Annotated[
         bool, typer.Option("--plain", help="Rank by the probability of codes alone, without re-ranking.")
     ] = False,
+    mode: Annotated[
+        str, typer.Option(help="How far codes are searched: auto, paper, exact, safe, fast or scan.")
+    ] = "auto",
+    decoder: Annotated[
+        str | None, typer.Option(help="What scores codes: geometry or learned; by default the model's own.")
+    ] = None,
+    precision: Annotated[str, typer.Option(help="Of the learned decoder: fp32 or int8.")] = "fp32",
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the path to each hit, level by level.")
     ] = False,
@@ -59,10 +66,13 @@ def search(
             want=want,
             k=k,
             beam=beam,
-            rerank=not plain,
+            rerank=False if plain else None,
+            mode=mode,  # type: ignore[arg-type]
+            decoder=decoder,
+            precision=precision,  # type: ignore[arg-type]
         )
     if as_json:
-        typer.echo(orjson.dumps({"hits": [_fields(hit) for hit in hits], "notes": hits.notes}).decode())
+        typer.echo(orjson.dumps(_answer(hits)).decode())
         return
     for note in hits.notes:
         typer.secho(f"note: {note}", fg="yellow", err=True)
@@ -70,7 +80,17 @@ def search(
         for hit in hits:
             _path(hit).print()
     elif hits:
-        _table(hits, plain).print()
+        _table(hits, plain or mode == "paper").print()
+
+
+def _answer(hits: Hits) -> dict[str, Any]:
+    return {
+        "hits": [_fields(hit) for hit in hits],
+        "notes": hits.notes,
+        "mode": hits.mode,
+        "decoder": hits.decoder,
+        "under": hits.under,
+    }
 
 
 def _table(hits: list[Hit], plain: bool) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,47 @@ from genius.data.images import image_source
 from genius.data.instructions import Instructions, generic
 from genius.data.records import MODALITIES, ImageSource, Modality, Query
 from genius.data.text import clean
+from genius.decode.runtime import Precision
 from genius.errors import InputError
 from genius.index.searcher import ANY, Asked
 from genius.model import Model
+from genius.search.engine import MODES, Mode
 
 if TYPE_CHECKING:
     from PIL import Image
 
 LONG = "the text is longer than the encoder reads: what is behind was not looked at"
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How to search, as a user says it. Raises InputError for what makes no sense."""
+
+    k: int
+    beam: int
+    rerank: bool | None
+    mode: Mode
+    decoder: str | None
+    precision: Precision
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise InputError(f"k must be at least 1, not {self.k}")
+        if self.beam < 1:
+            raise InputError(f"a search needs at least one beam, not {self.beam}")
+        if self.mode not in MODES:
+            raise InputError(f"unknown mode {self.mode!r}: expected one of {', '.join(MODES)}")
+
+    @property
+    def reranked(self) -> bool:
+        """Whether the ranking by likeness is wanted: unless told otherwise, in all modes but `paper`."""
+        return self.mode != "paper" if self.rerank is None else self.rerank
+
+    @property
+    def searched(self) -> Mode:
+        """The mode of the engine. Whole codes can only be compared when all levels are searched: so `auto`
+        without re-ranking searches them all."""
+        return "paper" if self.mode == "auto" and not self.reranked else self.mode
 
 
 def query_of(

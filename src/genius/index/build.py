@@ -26,6 +26,7 @@ from genius.index.coding import CodedItems, Coder
 from genius.index.committing import Committer
 from genius.index.entries import Entry, entry_of, item_of, must_be_kept, picture_key
 from genius.index.segments import Block
+from genius.index.waiting import Waiting
 from genius.progress import bar
 
 CHUNK = 512
@@ -77,6 +78,7 @@ class Builder:
         self._replaced: list[int] = []
         self._revised: dict[int, Entry] = {}
         self._blocks: list[CodedItems] = []
+        self._embeddings = Waiting(committer.path)
 
     def add(self, items: Iterable[Item], total: int | None = None) -> Added:
         """Add items; what is committed stays when this is stopped."""
@@ -104,12 +106,12 @@ class Builder:
         self._committer.clear()
         if total is None and isinstance(things, Sized):
             total = len(things)
-        with bar(doing, total=total) as shown:
+        with contextlib.closing(self._embeddings), bar(doing, total=total) as shown:
             for chunk in _chunks(things):
                 if not self._touched.isdisjoint(map(id_of, chunk)):
                     self._commit()  # an id that comes again takes the place of what it stood for
                 yield chunk
-                if len(self._pending) >= committing.BLOCK:
+                if len(self._pending) >= max(committing.BLOCK, min(self._report.added, committing.LARGEST)):
                     self._commit()
                 shown.advance(len(chunk))
             self._commit()
@@ -145,7 +147,8 @@ class Builder:
         if kept:
             self._catalogue.keep_pictures(kept)
         if len(coded.places):
-            self._blocks.append(coded)
+            self._embeddings.append(coded.joined)
+            self._blocks.append(replace(coded, joined=coded.joined[:0]))
 
     def _can_be_kept(self, item: Item) -> bool:
         """Whether an item can be written; a text may hold half a character, as Python reads broken names."""
@@ -185,13 +188,15 @@ class Builder:
             block = Block(
                 codes=np.concatenate([coded.codes for coded in self._blocks]),
                 modality=np.concatenate([coded.modality for coded in self._blocks]),
-                joined=np.concatenate([coded.joined for coded in self._blocks]),
+                joined=self._embeddings.all(),
                 rows=self._catalogue.state().next_row + np.arange(len(entries)),
+                halves=np.concatenate([coded.halves for coded in self._blocks]),
             )
         self._committer.commit(entries, block, self._replaced, self._revised)
         self._report.added += len(entries) - len(self._replaced)
         self._report.replaced += len(self._replaced) + len(self._revised)
         self._touched, self._pending, self._replaced, self._revised, self._blocks = set(), {}, [], {}, []
+        self._embeddings.close()
 
 
 def _is_unicode(text: str) -> bool:

@@ -36,6 +36,7 @@ class CodedItems:
         codes: uint16 [n, levels].
         modality: the number of each one's modality.
         joined: float16 [n, width].
+        halves: half the squared length of the codes' vectors, float32 [n].
         pictures: the hashes of pictures' bytes, by id.
         failed: by id.
     """
@@ -44,6 +45,7 @@ class CodedItems:
     codes: np.ndarray
     modality: np.ndarray
     joined: np.ndarray
+    halves: np.ndarray
     pictures: dict[str, bytes]
     failed: dict[str, InputError]
 
@@ -78,7 +80,9 @@ def _coded(model: Model, items: Sequence[Item], embedded: _Embedded) -> CodedIte
         parts = concatenate(embedded.blocks)
         codes = model.quantizer.codes(model.vectors(parts), modality)
         joined = parts.joined.astype(np.float16)
-    found = np.array(places, np.int64), codes, modality, joined
+    quantized = model.quantizer.reconstruct(codes)
+    halves = (0.5 * np.einsum("ij,ij->i", quantized, quantized)).astype(np.float32)
+    found = np.array(places, np.int64), codes, modality, joined, halves
     return CodedItems(*found, embedded.pictures, embedded.failed)
 
 

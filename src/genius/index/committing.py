@@ -15,7 +15,9 @@ from genius.index.merging import Merged, merge, taken_in, together
 from genius.index.segments import Block, Coding, open_segment, segment_path, write_segment
 
 BLOCK = 1 << 17
-"""How many items are committed at a time, in one segment; it takes in no segment of so many."""
+"""How many items are committed at a time at first, in one segment; such a one is not taken into another."""
+LARGEST = 1 << 19
+"""How many are at most: blocks grow with what was added, as few large segments are searched more quickly."""
 QUICK = 1 << 12
 """Up to so many items, older segments are taken in by the same commit; more wait until it is done."""
 
@@ -33,11 +35,11 @@ class Committer:
     """Writes to the index at `path`; the caller is its only writer."""
 
     def __init__(self, path: Path, catalogue: Catalogue, coding: Coding, model: str) -> None:
-        self._path, self._catalogue, self._coding, self._model = path, catalogue, coding, model
+        self.path, self._catalogue, self._coding, self._model = path, catalogue, coding, model
 
     def clear(self) -> None:
         """Remove segments that a crash, or a merge while a reader was opening them, has left."""
-        remove_leftovers(self._path, self._catalogue)
+        remove_leftovers(self.path, self._catalogue)
 
     def commit(
         self,
@@ -91,14 +93,14 @@ class Committer:
 
     def _merged(self, segments: Sequence[SegmentEntry], replaced: Sequence[int] = ()) -> Merged:
         opened = [
-            open_segment(segment_path(self._path, one.number), self._coding, one.fingerprint)
+            open_segment(segment_path(self.path, one.number), self._coding, one.fingerprint)
             for one in segments
         ]
         return merge(opened, np.concatenate([self._catalogue.removed(), np.array(replaced, np.int64)]))
 
     def _write(self, block: Block) -> SegmentEntry:
         number = self._catalogue.state().next_segment
-        while segment_path(self._path, number).exists():  # a leftover that a reader may be opening
+        while segment_path(self.path, number).exists():  # a leftover that a reader may be opening
             number += 1
-        fingerprint = write_segment(segment_path(self._path, number), block, self._coding, self._model)
+        fingerprint = write_segment(segment_path(self.path, number), block, self._coding, self._model)
         return SegmentEntry(number, len(block.rows), fingerprint)

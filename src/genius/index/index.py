@@ -13,7 +13,7 @@ import contextlib
 import datetime
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -21,23 +21,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from genius import __version__
-from genius.data.mbeir import Tree
-from genius.data.records import MODALITIES, ImageSource, Item, Modality, Query
-from genius.encode import pipeline
+from genius.data.records import ImageSource, Item, Modality, Query
+from genius.decode.runtime import Precision
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
 from genius.index import asking
-from genius.index.build import Added, Builder, only_writer
+from genius.index.asking import Asking
 from genius.index.catalogue import Catalogue
-from genius.index.changes import Change
-from genius.index.coding import Coder, coder
-from genius.index.committing import Committer, Compacted
+from genius.index.decoders import DecoderName, Decoders
 from genius.index.entries import item_of
 from genius.index.hit import Hits, hits_of
 from genius.index.leftovers import opening
+from genius.index.searcher import Candidates
 from genius.index.segments import Coding
 from genius.index.view import View, make_folder, open_view
+from genius.index.writing import Writing
 from genius.model import Model
 from genius.search.beam import BEAMS
+from genius.search.engine import Mode
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -46,23 +46,15 @@ QUERIES = 256
 """How many queries are searched at a time."""
 
 
-@dataclass(frozen=True)
-class Removed:
-    """What became of ids: how many items were removed, and which ids there were none of."""
-
-    removed: int
-    unknown: tuple[str, ...]
-
-
-class Index:
+class Index(Writing):
     """An index that is open, with the model that it was made by."""
 
     def __init__(self, path: Path, catalogue: Catalogue, model: Model) -> None:
         self.path, self.model = path, model
         self._catalogue = catalogue
-        self._coding = _coding(model)
+        self._coding, self._decoders = _coding(model), Decoders(model)
         self._view: View | None = None
-        self._viewing, self._one_thread = threading.Lock(), threading.Lock()
+        self._viewing, self._one_writer = threading.Lock(), threading.Lock()
         with self._reading():
             pass  # what is damaged is refused here, and not in the midst of a search
 
@@ -130,71 +122,6 @@ class Index:
         """All items, in the order in which they were added."""
         return (item_of(entry, self._catalogue.path) for _, entry in self._catalogue.walk())
 
-    # --- adding
-
-    def add(
-        self,
-        items: Iterable[Item],
-        *,
-        strict: bool = False,
-        cache: Path | None = None,
-        workers: int = 1,
-        total: int | None = None,
-    ) -> Added:
-        """Add items, in blocks; each is there for good when it is committed. Says what became of them.
-
-        An item that is there as it is costs a look, so a run that was stopped goes on where it was; an id
-        with other content takes the old one's place. What can't be read is left out and reported, or raised
-        if `strict`. Several `workers` are processes: a script must then guard its main part. `total` is for
-        the bar, if it is known how many items there are.
-        """
-        instructions = items.instructions.wanted_by_prompt() if isinstance(items, Tree) else {}
-        with self._writing() as committer, self._coder(cache, workers) as code:
-            if instructions:
-                wanted = {prompt: MODALITIES.index(want) for prompt, want in instructions.items()}
-                self._catalogue.add_instructions(wanted)
-            return Builder(self._catalogue, committer, code, strict=strict).add(items, total)
-
-    def update(
-        self,
-        changes: Iterable[Change],
-        *,
-        strict: bool = False,
-        cache: Path | None = None,
-        workers: int = 1,
-    ) -> Added:
-        """Change items that are there: what a change gives is new, the rest stays. Says what became of them.
-
-        A change is an `Item`, whose text, image and metadata are put in the place of the old ones as far as
-        it has them, or a mapping like `{"id": "42", "text": None, "metadata": {"price": 30}}`. For metadata
-        alone nothing is coded. An id that is not there is reported as a failure, or raised if `strict`.
-        """
-        with self._writing() as committer, self._coder(cache, workers) as code:
-            return Builder(self._catalogue, committer, code, strict=strict).update(changes)
-
-    def remove(self, ids: Iterable[str] | str) -> Removed:
-        """Remove items, all at one stroke; says how many there were, and which ids are unknown."""
-        ids = [ids] if isinstance(ids, str) else list(dict.fromkeys(ids))
-        with self._writing():
-            rows = self._catalogue.known(ids)
-            if rows:
-                self._catalogue.remove(list(rows.values()))
-        return Removed(len(rows), tuple(id for id in ids if id not in rows))
-
-    def compact(self) -> Compacted:
-        """Make one segment of all, without what was removed, and let go of everything that nobody names."""
-        with self._writing() as committer:
-            return committer.compact()
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[Committer]:
-        """Be the only writer; threads of one process wait for each other."""
-        with self._one_thread, only_writer(self.path):
-            yield Committer(self.path, self._catalogue, self._coding, self.model.fingerprint)
-
-    def _coder(self, cache: Path | None, workers: int) -> contextlib.AbstractContextManager[Coder]:
-        return coder(self.model, cache or pipeline.default_cache(), workers)
-
     # --- searching
 
     def search(
@@ -207,16 +134,22 @@ class Index:
         want: Modality | str | None = None,
         k: int = 10,
         beam: int = BEAMS,
-        rerank: bool = True,
+        rerank: bool | None = None,
+        mode: Mode = "auto",
+        decoder: DecoderName | str | None = None,
+        precision: Precision = "fp32",
     ) -> Hits:
         """The k items that answer best, by text, image or both (or a Query that holds them).
 
         `want` or a known instruction says which modality shall be found; otherwise any is. If the pool holds
         k items of it, k are returned: the beam widens as needed. With `rerank`, all items under the beams are
         ordered by the likeness of joined embeddings and codes; without, by the log-probabilities of codes.
+        How far codes are searched is the `mode`, by which `decoder` and in which `precision` docs/search.md
+        explains; without a word, `paper` is as published and the others are what was found best.
         """
         asked = asking.query_of(query, text, image, instruction)
-        return self.search_many([asked], want=want, k=k, beam=beam, rerank=rerank)[0]
+        how = Asking(k=k, beam=beam, rerank=rerank, mode=mode, decoder=decoder, precision=precision)
+        return self._search_all([asked], want, how)[0]
 
     def search_many(
         self,
@@ -225,39 +158,50 @@ class Index:
         want: Modality | str | None = None,
         k: int = 10,
         beam: int = BEAMS,
-        rerank: bool = True,
+        rerank: bool | None = None,
+        mode: Mode = "auto",
+        decoder: DecoderName | str | None = None,
+        precision: Precision = "fp32",
     ) -> list[Hits]:
         """What answers each query; all see the same version of the index."""
-        if k < 1:
-            raise InputError(f"k must be at least 1, not {k}")
-        if beam < 1:
-            raise InputError(f"a search needs at least one beam, not {beam}")
+        how = Asking(k=k, beam=beam, rerank=rerank, mode=mode, decoder=decoder, precision=precision)
+        return self._search_all([asking.query_of(query, None, None, None) for query in queries], want, how)
+
+    def _search_all(self, queries: Sequence[Query], want: Modality | str | None, how: Asking) -> list[Hits]:
         wanted = None if want is None else Modality.parse(want)
-        asked = [asking.query_of(query, None, None, None) for query in queries]
         with self._reading() as view:
             known = asking.wanted_by_instruction(self._catalogue.instructions())
-            asked = [asking.instruct(query, wanted, known) for query in asked]
+            queries = [asking.instruct(query, wanted, known) for query in queries]
             found: list[Hits] = []
-            for start in range(0, len(asked), QUERIES):
-                found += self._search(view, asked[start : start + QUERIES], k, beam, rerank)
+            for start in range(0, len(queries), QUERIES):
+                found += self._search(view, queries[start : start + QUERIES], how)
         return found
 
-    def _search(self, view: View, queries: Sequence[Query], k: int, beam: int, rerank: bool) -> list[Hits]:
+    def _search(self, view: View, queries: Sequence[Query], how: Asking) -> list[Hits]:
+        chosen = self._decoders.choose(how.mode, how.decoder, how.precision)
         asked, notes = asking.asked(self.model, queries), asking.notes(self.model, queries)
         if not len(view):
-            return [Hits([], [], rerank=rerank, notes=[*own, "the index is empty"]) for own in notes]
-        hits = []
-        for candidates, own in zip(view.searcher.search(asked, k, beam), notes, strict=True):
-            rankings = candidates.plain(k), candidates.reranked(k)
-            rows = candidates.rows[np.unique(np.concatenate(rankings))]
-            items = self._items(rows)
-            scores = candidates.gains.sum(1), candidates.scores
-            plain, reranked = (
-                hits_of(candidates, places, score, items)
-                for places, score in zip(rankings, scores, strict=True)
-            )
-            hits.append(Hits(plain, reranked, rerank=rerank, notes=own))
-        return hits
+            return [Hits([], [], rerank=how.reranked, notes=[*own, "the index is empty"]) for own in notes]
+        every = view.searcher.search(asked, how.k, how.beam, how.searched, chosen.decoder)
+        return [
+            self._hits(candidates, own, chosen.name, how)
+            for candidates, own in zip(every, notes, strict=True)
+        ]
+
+    def _hits(self, candidates: Candidates, notes: list[str], decoder: str, how: Asking) -> Hits:
+        """Both rankings of what was found for a query, with their items."""
+        items = self._items(candidates.rows)
+        plain = hits_of(candidates, candidates.plain(how.k), candidates.totals, items)
+        reranked = hits_of(candidates, candidates.reranked(how.k), candidates.scores, items)
+        return Hits(
+            plain,
+            reranked,
+            rerank=how.reranked,
+            notes=notes,
+            mode=candidates.mode,
+            decoder=decoder,
+            under=candidates.under,
+        )
 
     def _items(self, rows: np.ndarray) -> dict[int, Item]:
         entries = self._catalogue.entries(rows.tolist())
@@ -273,10 +217,16 @@ class Index:
         with contextlib.ExitStack() as stack:
             with opening(self.path):
                 stack.enter_context(self._catalogue.reading())
-                with self._viewing:
-                    view = open_view(self.path, self._catalogue, self.model, self._coding, self._view)
-                    self._view = view
+                view = self._current()
             yield view
+
+    def _current(self) -> View:
+        """The version that this thread is reading."""
+        with self._viewing:
+            self._view = open_view(
+                self.path, self._catalogue, self.model, self._coding, self._decoders, self._view
+            )
+            return self._view
 
 
 def _model(model: Model | Path | str) -> Model:

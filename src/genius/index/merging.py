@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.index.segments import Block, Segment
+from genius.index.segments import Block, Segment, gather
 
 RATIO = 2
 """A segment is taken in if it is at most so many times as large as what takes it in."""
@@ -49,15 +49,30 @@ def merge(segments: Sequence[Segment], removed: np.ndarray) -> Merged:
     def column(name: str) -> np.ndarray:
         return np.asarray(np.concatenate([getattr(segment, name) for segment in segments])[order])
 
-    block = Block(column("codes"), column("modality"), column("exact"), rows[order])
+    joined = Gathered(segments, order)
+    block = Block(column("codes"), column("modality"), joined, rows[order], column("halves"))
     return Merged(block, rows[~live])
 
 
-def together(*blocks: Block) -> Block:
-    """The items of all blocks, one after another."""
-    return Block(
-        np.concatenate([block.codes for block in blocks]),
-        np.concatenate([block.modality for block in blocks]),
-        np.concatenate([block.joined for block in blocks]),
-        np.concatenate([block.rows for block in blocks]),
-    )
+class Gathered:
+    """The embeddings of items that are all over some segments, read when they are asked for."""
+
+    def __init__(self, segments: Sequence[Segment], numbers: np.ndarray) -> None:
+        self._segments, self._numbers = segments, numbers
+        self.shape = len(numbers), segments[0].exact.shape[1]
+
+    def __getitem__(self, places: np.ndarray) -> np.ndarray:
+        return gather(self._segments, self._numbers[places])
+
+
+def together(older: Block, newer: Block) -> Block:
+    """The items of both blocks, one after another."""
+    every = [
+        np.concatenate([block.joined[np.arange(len(block.rows))] for block in (older, newer)]),
+        *(
+            np.concatenate([getattr(block, name) for block in (older, newer)])
+            for name in ("codes", "modality", "rows", "halves")
+        ),
+    ]
+    joined, codes, modality, rows, halves = every
+    return Block(codes, modality, joined, rows, halves)

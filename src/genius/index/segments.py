@@ -1,8 +1,9 @@
 """A segment: the codes of some items, sorted and packed, with their embeddings in the same order.
 
 It is an artifact, checksummed and never changed. `rows.npy` are the catalogue's row numbers; `exact.npy` the
-joined embeddings in 16-bit floats, `coarse.npy` the same in 8-bit integers times one `scale`. What modality
-an item has is told by its first code; where that is learned, `modality.npy` says it.
+joined embeddings in 16-bit floats, `coarse.npy` the same in 8-bit integers times one `scale`, and
+`halves.npy` half the squared length of each code's vector, which nearness to a code takes. What modality an
+item has is told by its first code; where that is learned, `modality.npy` says it.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from genius import storage
-from genius.errors import DamagedError
+from genius.errors import DamagedError, MismatchError
 from genius.search.packed import PackedCodes
+from genius.search.parts import Part
 
 KIND = "segment"
-FORMAT = 1
+FORMAT = 2
 FOLDER = "segments"
 AT_ONCE = 8192
 """How many embeddings are sorted at a time."""
@@ -46,14 +48,33 @@ class Coding:
         return cls(tuple(fields["sizes"]), fields["semantic"], fields["told"])
 
 
+class Embeddings(Protocol):
+    """Rows of numbers [n, width], of which some can be had at a time; an array is such a thing."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many, and how wide."""
+
+    def __getitem__(self, places: np.ndarray, /) -> np.ndarray: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Items that become a segment: codes [n, levels], modality [n], embeddings [n, width], rows [n]."""
+    """Items that become a segment.
+
+    Attributes:
+        codes: [n, levels].
+        modality: the number of each one's modality [n].
+        joined: embeddings [n, width]; they may be in files.
+        rows: of the catalogue [n].
+        halves: half the squared length of the codes' vectors [n].
+    """
 
     codes: np.ndarray
     modality: np.ndarray
-    joined: np.ndarray
+    joined: Embeddings
     rows: np.ndarray
+    halves: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +86,7 @@ class Segment:
     rows: np.ndarray
     exact: np.ndarray
     coarse: np.ndarray
+    halves: np.ndarray
     scale: float
     _modality: np.ndarray | None
 
@@ -81,6 +103,17 @@ class Segment:
         """The number of each item's modality."""
         return self.codes[:, 0] if self._modality is None else self._modality
 
+    def part(self, removed: np.ndarray) -> Part:
+        """What a search needs of the segment, but for removed rows of the catalogue (sorted)."""
+        allowed, gone = None, removed
+        # A segment's rows were given out one after another, so most segments have none of those removed.
+        if len(removed):
+            first, last = int(self.rows.min()), int(self.rows.max())
+            gone = removed[np.searchsorted(removed, first) : np.searchsorted(removed, last, side="right")]
+        if len(gone):
+            allowed = ~np.isin(self.rows, gone)
+        return Part(self.packed, allowed, self.coarse, self.exact, self.scale, self.rows, self.halves)
+
 
 def segment_path(index: Path, number: int) -> Path:
     """Where the segment of an index with this number is."""
@@ -90,9 +123,10 @@ def segment_path(index: Path, number: int) -> Path:
 def write_segment(path: Path, block: Block, coding: Coding, model: str) -> str:
     """Write a block of items as a segment; it is on the disk when this returns its fingerprint."""
     packed, order = PackedCodes.build(block.codes, coding.sizes, coding.semantic)
-    largest = max(float(block.joined.max()), -float(block.joined.min()), 1e-6)
+    largest = _largest(block.joined)
     number = np.uint32 if int(block.rows.max()) <= np.iinfo(np.uint32).max else np.uint64
     arrays = {**packed.arrays(), "rows": block.rows[order].astype(number)}
+    arrays["halves"] = block.halves[order].astype(np.float32)
     if not coding.told:
         arrays["modality"] = block.modality[order].astype(np.uint8)
     settings = {**asdict(coding), "scale": largest / 127}
@@ -106,7 +140,14 @@ def write_segment(path: Path, block: Block, coding: Coding, model: str) -> str:
     return storage.read_manifest(path).fingerprint
 
 
-def _write_embeddings(folder: Path, joined: np.ndarray, order: np.ndarray, scale: float) -> None:
+def _largest(joined: Embeddings) -> float:
+    """The largest number of all, whatever its sign, and not quite zero."""
+    every = np.arange(joined.shape[0])
+    parts = (joined[every[start : start + AT_ONCE]] for start in range(0, len(every), AT_ONCE))
+    return max(1e-6, *(float(np.abs(part).max()) for part in parts))
+
+
+def _write_embeddings(folder: Path, joined: Embeddings, order: np.ndarray, scale: float) -> None:
     """Write both kinds in sorted order, a part at a time: a block of them is large enough once.
 
     Not through a memory map: where the disk is full, that ends the process instead of raising an error.
@@ -125,6 +166,12 @@ def open_segment(path: Path, coding: Coding, fingerprint: str, *, verify: bool =
     """The segment at `path`, if it is the one with this fingerprint, and whole. Raises DamagedError."""
     if not path.exists():
         raise DamagedError(f"{path} is gone: bring it back, or make the index again")
+    made = storage.read_manifest(path)
+    if made.kind == KIND and made.format < FORMAT:
+        raise MismatchError(
+            f"{path} is of format {made.format} ({made.made_by}), and this genius searches format {FORMAT}: "
+            "make the index again, with: genius index SOURCE -m MODEL -o INDEX"
+        )
     artifact = storage.open(path, kind=KIND, format=FORMAT, verify=verify)
     settings, count = artifact.manifest.settings, int(artifact.manifest.counts["items"])
     if artifact.fingerprint != fingerprint:
@@ -144,6 +191,7 @@ def open_segment(path: Path, coding: Coding, fingerprint: str, *, verify: bool =
         mapped("rows"),
         mapped("exact"),
         mapped("coarse"),
+        mapped("halves"),
         float(settings["scale"]),
         None if coding.told else mapped("modality"),
     )

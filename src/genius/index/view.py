@@ -15,6 +15,7 @@ import numpy as np
 from genius import atomic
 from genius.errors import InputError
 from genius.index.catalogue import FILE, Catalogue
+from genius.index.decoders import Decoders
 from genius.index.searcher import Searcher
 from genius.index.segments import FOLDER, Coding, Segment, open_segment, segment_path
 from genius.model import Model
@@ -53,6 +54,7 @@ class View:
     segments: Mapping[int, Segment]
     removed: np.ndarray
     model: Model
+    decoders: Decoders
 
     def __len__(self) -> int:
         return sum(map(len, self.segments.values())) - len(self.removed)
@@ -61,10 +63,13 @@ class View:
     def searcher(self) -> Searcher:
         """What searches this version; made when it is first needed."""
         model, segments = self.model, list(self.segments.values())
-        return Searcher(model.decoder, model.quantizer, model.rerank_weight, segments, self.removed)
+        decoder = self.decoders.choose("auto").decoder
+        return Searcher(decoder, model.quantizer, model.rerank_weight, segments, self.removed)
 
 
-def open_view(path: Path, catalogue: Catalogue, model: Model, coding: Coding, old: View | None) -> View:
+def open_view(
+    path: Path, catalogue: Catalogue, model: Model, coding: Coding, decoders: Decoders, old: View | None
+) -> View:
     """The version that this thread reads; segments that were open before stay so. Raises DamagedError."""
     version = catalogue.state().version
     if old is not None and old.version == version:
@@ -75,4 +80,4 @@ def open_view(path: Path, catalogue: Catalogue, model: Model, coding: Coding, ol
         or open_segment(segment_path(path, entry.number), coding, entry.fingerprint)
         for entry in catalogue.segments()
     }
-    return View(version, segments, catalogue.removed(), model)
+    return View(version, segments, catalogue.removed(), model, decoders)

@@ -100,6 +100,36 @@ def _end_of_run(
 
 
 @compiled
+def narrow(
+    high: np.ndarray,
+    low: np.ndarray,
+    left: Any,
+    right: Any,
+    mask: Any,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    codes: np.ndarray,
+) -> None:
+    """Narrow runs down to the rows with one code each at a level, where each run is sorted by that level."""
+    for run in range(len(starts)):
+        first, end = starts[run], ends[run]
+        while first < end:
+            middle = (first + end) // 2
+            if code_in(high[middle], low[middle], left, right, mask) < codes[run]:
+                first = middle + 1
+            else:
+                end = middle
+        behind, end = first, ends[run]
+        while behind < end:
+            middle = (behind + end) // 2
+            if code_in(high[middle], low[middle], left, right, mask) <= codes[run]:
+                behind = middle + 1
+            else:
+                end = middle
+        starts[run], ends[run] = first, behind
+
+
+@compiled
 def children(
     high: np.ndarray,
     low: np.ndarray,

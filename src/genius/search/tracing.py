@@ -1,10 +1,14 @@
-"""How likely a decoder finds the codes of given items: what a search that stopped early left open."""
+"""What a search that stopped early left open: how likely the codes of items are, and how many share them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from genius.decode.decoding import Decoder
+from genius.search import kernels
+from genius.search.parts import Part
 
 
 def trace(
@@ -39,3 +43,19 @@ def trace(
                 decoding.advance(rows, following)
                 rows = np.arange(len(some))
     return gains
+
+
+def below(parts: Sequence[Part], codes: np.ndarray) -> np.ndarray:
+    """How many items share the beginning of codes [n, levels], up to each level: int64 [n, levels]."""
+    counts = np.zeros(codes.shape, np.int64)
+    for part in parts:
+        starts, ends = np.zeros(len(codes), np.int64), np.full(len(codes), len(part), np.int64)
+        for level, column in enumerate(codes.T.astype(np.int64)):
+            if level < part.packed.layout.semantic:
+                for code in np.unique(column):
+                    mine = column == code
+                    starts[mine], ends[mine] = part.first_run(int(code))
+            else:
+                kernels.narrow(*part.bits(level), starts, ends, np.ascontiguousarray(column))
+            counts[:, level] += part.under(starts, ends)
+    return counts

@@ -1,0 +1,69 @@
+"""The decoders that an index can search with, each opened when it is first asked for."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from genius.decode.decoding import Decoder
+from genius.decode.geometry import Geometry
+from genius.decode.runtime import OnnxDecoder, Precision
+from genius.errors import InputError
+from genius.model import Model
+from genius.search.engine import Mode
+from genius.search.geometric import QuickGeometry
+
+DecoderName = Literal["geometry", "learned"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A decoder, and what it is called."""
+
+    name: str
+    decoder: Decoder
+
+
+class Decoders:
+    """The decoders of a model. They run on one thread each: a second one hardly helps with so few rows."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._opened: dict[tuple[str, Precision], Decoder] = {}
+        self._opening = threading.Lock()
+
+    def choose(
+        self, mode: Mode, name: DecoderName | str | None = None, precision: Precision = "fp32"
+    ) -> Chosen:
+        """The decoder of this name. Without one, the model's default; for the mode `paper` the learned one,
+        if the model has it.
+
+        Raises InputError for an unknown name or precision, MissingError for a decoder that is not trained.
+        """
+        if precision not in PRECISIONS:
+            raise InputError(f"unknown precision {precision!r}: expected one of {', '.join(PRECISIONS)}")
+        if name is None:
+            name = "learned" if mode == "paper" and "decoder" in self._model.stages else "default"
+        elif name not in get_args(DecoderName):
+            raise InputError(f"unknown decoder {name!r}: expected one of {', '.join(get_args(DecoderName))}")
+        with self._opening:
+            if (name, precision) not in self._opened:
+                self._opened[name, precision] = self._open(name, precision)
+            decoder = self._opened[name, precision]
+        return Chosen(_called(decoder), decoder)
+
+    def _open(self, name: str, precision: Precision) -> Decoder:
+        if name == "learned":
+            return self._model.learned_decoder(precision, threads=1)
+        decoder = self._model.decoder if name == "default" else self._model.geometry
+        if isinstance(decoder, OnnxDecoder):
+            return self._model.learned_decoder(precision, threads=1)
+        return QuickGeometry(decoder) if isinstance(decoder, Geometry) else decoder
+
+
+def _called(decoder: Decoder) -> str:
+    if isinstance(decoder, QuickGeometry):
+        return "geometry"
+    return "learned" if isinstance(decoder, OnnxDecoder) else "mixed"
