@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 import datetime
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from genius.index.decoders import DecoderName, Decoders
 from genius.index.entries import item_of
 from genius.index.hit import Hits, hits_of
 from genius.index.leftovers import opening
-from genius.index.searcher import Candidates
+from genius.index.searcher import Asked, Candidates
 from genius.index.segments import Coding
 from genius.index.view import View, make_folder, open_view
 from genius.index.writing import Writing
@@ -42,6 +42,7 @@ from genius.search.engine import Mode
 if TYPE_CHECKING:
     from PIL import Image
 
+NO_MATCH = "nothing in the index is left to be found by this filter"
 QUERIES = 256
 """How many queries are searched at a time."""
 
@@ -138,6 +139,9 @@ class Index(Writing):
         mode: Mode = "auto",
         decoder: DecoderName | str | None = None,
         precision: Precision = "fp32",
+        filter: Mapping[str, Any] | None = None,
+        exclude: Iterable[str] = (),
+        near: str | None = None,
     ) -> Hits:
         """The k items that answer best, by text, image or both (or a Query that holds them).
 
@@ -146,10 +150,16 @@ class Index(Writing):
         ordered by the likeness of joined embeddings and codes; without, by the log-probabilities of codes.
         How far codes are searched is the `mode`, by which `decoder` and in which `precision` docs/search.md
         explains; without a word, `paper` is as published and the others are what was found best.
+
+        Only items are found whose metadata fulfil the `filter` (see `genius.index.filters`), and none of the
+        ids in `exclude`. `near`, an item's id, stands for a query: more like this one, but not itself.
         """
-        asked = asking.query_of(query, text, image, instruction)
-        how = Asking(k=k, beam=beam, rerank=rerank, mode=mode, decoder=decoder, precision=precision)
-        return self._search_all([asked], want, how)[0]
+        how = Asking(k, beam, rerank, mode, decoder, precision, filter, exclude)
+        if near is None:
+            return self._search_all([asking.query_of(query, text, image, instruction)], want, how)[0]
+        if not (query is text is image is instruction is None):
+            raise InputError("a search is near an item, or by a query: give one of them")
+        return self._search_near(near, want, how)
 
     def search_many(
         self,
@@ -162,9 +172,11 @@ class Index(Writing):
         mode: Mode = "auto",
         decoder: DecoderName | str | None = None,
         precision: Precision = "fp32",
+        filter: Mapping[str, Any] | None = None,
+        exclude: Iterable[str] = (),
     ) -> list[Hits]:
-        """What answers each query; all see the same version of the index."""
-        how = Asking(k=k, beam=beam, rerank=rerank, mode=mode, decoder=decoder, precision=precision)
+        """What answers each query; all see the same version of the index, and have the same filter."""
+        how = Asking(k, beam, rerank, mode, decoder, precision, filter, exclude)
         return self._search_all([asking.query_of(query, None, None, None) for query in queries], want, how)
 
     def _search_all(self, queries: Sequence[Query], want: Modality | str | None, how: Asking) -> list[Hits]:
@@ -172,17 +184,33 @@ class Index(Writing):
         with self._reading() as view:
             known = asking.wanted_by_instruction(self._catalogue.instructions())
             queries = [asking.instruct(query, wanted, known) for query in queries]
+            rows = list(self._catalogue.known(how.exclude).values())
             found: list[Hits] = []
             for start in range(0, len(queries), QUERIES):
-                found += self._search(view, queries[start : start + QUERIES], how)
+                some = queries[start : start + QUERIES]
+                asked, notes = asking.asked(self.model, some), asking.notes(self.model, some)
+                found += self._search(view, asked, notes, rows, how)
         return found
 
-    def _search(self, view: View, queries: Sequence[Query], how: Asking) -> list[Hits]:
+    def _search_near(self, id: str, want: Modality | str | None, how: Asking) -> Hits:
+        """What is like an item; its own code and embedding are the query."""
+        with self._reading() as view:
+            rows = self._catalogue.known([id, *how.exclude])
+            if id not in rows:
+                raise InputError(f"item {id!r} is not in the index: nothing can be near it")
+            wanted = None if want is None else Modality.parse(want)
+            asked = asking.asked_by_item(self.model, view.stored(rows[id]), wanted)
+            return self._search(view, asked, [[]], list(rows.values()), how)[0]
+
+    def _search(
+        self, view: View, asked: Asked, notes: list[list[str]], exclude: list[int], how: Asking
+    ) -> list[Hits]:
         chosen = self._decoders.choose(how.mode, how.decoder, how.precision)
-        asked, notes = asking.asked(self.model, queries), asking.notes(self.model, queries)
-        if not len(view):
-            return [Hits([], [], rerank=how.reranked, notes=[*own, "the index is empty"]) for own in notes]
-        every = view.searcher.search(asked, how.k, how.beam, how.searched, chosen.decoder)
+        searcher = view.selections.searcher(self._catalogue, how.condition, exclude) if len(view) else None
+        if searcher is None or not len(searcher):
+            nothing = NO_MATCH if len(view) else "the index is empty"
+            return [Hits([], [], rerank=how.reranked, notes=[*own, nothing]) for own in notes]
+        every = searcher.search(asked, how.k, how.beam, how.searched, chosen.decoder)
         return [
             self._hits(candidates, own, chosen.name, how)
             for candidates, own in zip(every, notes, strict=True)

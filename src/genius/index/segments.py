@@ -9,7 +9,7 @@ item has is told by its first code; where that is learned, `modality.npy` says i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,6 +89,7 @@ class Segment:
     halves: np.ndarray
     scale: float
     _modality: np.ndarray | None
+    _before: dict[str, tuple[np.ndarray, Part]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -104,15 +105,23 @@ class Segment:
         return self.codes[:, 0] if self._modality is None else self._modality
 
     def part(self, removed: np.ndarray) -> Part:
-        """What a search needs of the segment, but for removed rows of the catalogue (sorted)."""
-        allowed, gone = None, removed
+        """What a search needs of the segment, but for removed rows of the catalogue (sorted).
+
+        Where nothing was removed since, it is the same part as before, with all that it has worked out.
+        """
         # A segment's rows were given out one after another, so most segments have none of those removed.
-        if len(removed):
-            first, last = int(self.rows.min()), int(self.rows.max())
-            gone = removed[np.searchsorted(removed, first) : np.searchsorted(removed, last, side="right")]
-        if len(gone):
-            allowed = ~np.isin(self.rows, gone)
-        return Part(self.packed, allowed, self.coarse, self.exact, self.scale, self.rows, self.halves)
+        first, last = self._span
+        gone = removed[np.searchsorted(removed, first) : np.searchsorted(removed, last, side="right")]
+        before = self._before.get("part")
+        if before is None or not np.array_equal(before[0], gone):
+            allowed = ~np.isin(self.rows, gone) if len(gone) else None
+            part = Part(self.packed, allowed, self.coarse, self.exact, self.scale, self.rows, self.halves)
+            before = self._before["part"] = gone, part
+        return before[1]
+
+    @cached_property
+    def _span(self) -> tuple[int, int]:
+        return int(self.rows.min()), int(self.rows.max())
 
 
 def segment_path(index: Path, number: int) -> Path:
