@@ -25,7 +25,7 @@ from genius.data.text import clean
 from genius.encode import pipeline
 from genius.encode.rows import image_rows, text_rows
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
-from genius.index import build
+from genius.index import build, committing
 from genius.index.asking import LONG
 from genius.search.exact import nearest
 from genius.train.run import read_recipe
@@ -211,7 +211,7 @@ def test_blocks_make_no_difference(
     index: Index, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "CHUNK", 7)
-    monkeypatch.setattr(build, "BLOCK", 21)
+    monkeypatch.setattr(committing, "BLOCK", 21)
     with Index.create(tmp_path / "parts", model) as parts:
         parts.add(iter(list(index)))
         assert len(list((tmp_path / "parts/segments").iterdir())) == 4  # of 21, 21, 42 and 15

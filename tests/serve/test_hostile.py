@@ -163,13 +163,12 @@ FILTERS: list[Any] = [
     {"$and": "x"},
     {"$in": []},
     {"": ""},
-    {"a.b[0]": None},
+    {"a.b[0]": 1},
     {"a": "' OR 1=1 --"},
     {"a": {"$in": ["' OR 1=1 --"] * 1000}},
 ]
 
 
-@pytest.mark.skipif(not hasattr(Index, "remove"), reason="the index has no filters")
 @pytest.mark.parametrize("filter", FILTERS, ids=str)
 def test_tricks_in_filters(client: TestClient, filter: Any) -> None:
     answer = client.post("/search", json={"text": "red", "filter": filter})

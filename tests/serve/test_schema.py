@@ -21,7 +21,9 @@ EXAMPLES = 12
 @pytest.mark.filterwarnings("ignore")
 def test_no_request_breaks_the_service(coded_model: Path, coded_home: Path, tmp_path: Path) -> None:
     with Index.create(tmp_path / "index", coded_model) as index:
-        index.add([Item(str(n), f"square {n}", metadata={"n": n}) for n in range(5)], cache=coded_home / "cache")
+        index.add(
+            [Item(str(n), f"square {n}", metadata={"n": n}) for n in range(5)], cache=coded_home / "cache"
+        )
     app = create_app(Index.open(tmp_path / "index"), Settings(tmp_path / "index", host="0.0.0.0"))
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     operations = [one.ok() for one in schema.get_all_operations()]
@@ -48,4 +50,3 @@ def _given(operation, mode):  # type: ignore[no-untyped-def]
             assert set(answer.json()["error"]) == {"kind", "message"}
 
     return ask
-

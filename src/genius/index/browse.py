@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +50,7 @@ class Browsing:
     _catalogue: Catalogue
     _coding: Coding
 
-    def _current(self) -> View:
+    def _reading(self) -> AbstractContextManager[View]:
         raise NotImplementedError
 
     @property
@@ -64,19 +65,14 @@ class Browsing:
 
     def get(self, id: str) -> Item | None:
         """The item with this id, if there is one."""
-        with self._catalogue.reading():
-            row = self._row(id)
-            return None if row is None else self._found([row])[0]
+        found = self._catalogue.stored([id])
+        return item_of(found[id][1], self._catalogue.path) if id in found else None
 
     def code(self, id: str) -> tuple[int, ...] | None:
         """The code of the item with this id, if there is one."""
-        with self._catalogue.reading():
-            row, view = self._row(id), self._current()
-        for segment in [] if row is None else view.segments.values():
-            places = np.flatnonzero(segment.rows == row)
-            if len(places):
-                return tuple(segment.packed.codes(places)[0].tolist())
-        return None
+        with self._reading() as view:
+            row = self._catalogue.known([id]).get(id)
+            return None if row is None else tuple(view.stored(row)[0].tolist())
 
     def cell(self, prefix: Sequence[int | None] = (), items: int = 0) -> Cell:
         """What lies under a prefix of codes, with so many of its items; the empty prefix is everything.
@@ -85,17 +81,12 @@ class Browsing:
         """
         wanted = tuple(prefix)
         self._check(wanted)
-        with self._catalogue.reading():
-            view = self._current()
+        with self._reading() as view:
             rows, counts = self._under(view, wanted)
             chosen = rows[np.arange(min(items, len(rows))) * len(rows) // max(1, min(items, len(rows)))]
             order = np.argsort(-counts, kind="stable")
             children = tuple((int(code), int(counts[code])) for code in order if counts[code])
             return Cell(wanted, len(rows), children, tuple(self._found(chosen.tolist())))
-
-    def _row(self, id: str) -> int | None:
-        known = self._catalogue.known([id])
-        return known[id][0] if id in known else None
 
     def _found(self, rows: list[int]) -> list[Item]:
         entries = self._catalogue.entries(rows)

@@ -10,6 +10,7 @@ import numpy as np
 from genius.data.records import MODALITIES
 from genius.errors import DamagedError
 from genius.index.catalogue import Catalogue
+from genius.index.leftovers import opening
 from genius.index.segments import Coding, open_segment, segment_path
 
 
@@ -22,7 +23,7 @@ def describe(path: Path | str, *, verify: bool = False) -> dict[str, Any]:
     path = Path(path)
     catalogue = Catalogue(path)
     try:
-        with catalogue.reading():
+        with opening(path), catalogue.reading():
             check(path, catalogue, verify=verify)
             counts = catalogue.modalities()
             return {

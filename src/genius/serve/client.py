@@ -173,10 +173,10 @@ class Client:
                 report.failures.add(InputError(failure["message"]))
         return report
 
-    def remove(self, ids: Iterable[str]) -> int:
-        """Remove the items with these ids; says how many there were."""
+    def remove(self, ids: Iterable[str] | str) -> int:
+        """Remove items; says how many there were. Ids that are not there are let pass."""
         removed = 0
-        for id in ids:
+        for id in [ids] if isinstance(ids, str) else ids:
             answer = self._caller.call("DELETE", _address(id), missing=True)
             removed += 0 if answer is None else int(answer["removed"])
         return removed
