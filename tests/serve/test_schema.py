@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from starlette.testclient import TestClient
 
 from genius import Index, Item
 from genius.serve.app import create_app
@@ -36,9 +37,11 @@ def test_no_request_breaks_the_service(coded_model: Path, coded_home: Path, tmp_
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    for operation in operations:
-        for mode in (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE):
-            checked(_given(operation, mode))()
+    with TestClient(app):  # starts and stops it
+        for operation in operations:
+            checked(_given(operation, schemathesis.GenerationMode.POSITIVE))()
+            if {"parameters", "requestBody"} & set(operation.definition.raw):  # or nothing can be wrong
+                checked(_given(operation, schemathesis.GenerationMode.NEGATIVE))()
 
 
 def _given(operation, mode):  # type: ignore[no-untyped-def]
