@@ -180,6 +180,21 @@ def test_what_is_removed_is_gone(serve: Serve, own_index: Path) -> None:
     assert client.get("/items/a").status_code == 404
 
 
+def test_what_is_changed_stays_otherwise(serve: Serve, own_index: Path) -> None:
+    client = serve(own_index)
+    item = {"id": "a", "text": "red", "image": base64.b64encode(square("red")).decode(), "metadata": {"n": 1}}
+    client.post("/items", json={"items": [item]})
+    assert client.patch("/items/a", json={"metadata": {"m": 2}}).json()["replaced"] == 1
+    shown = client.get("/items/a").json()
+    assert (shown["text"], shown["modality"], shown["metadata"]) == ("red", "pair", {"n": 1, "m": 2})
+    assert client.patch("/items/a", json={"text": None}).status_code == 200
+    assert client.get("/items/a").json()["modality"] == "image"
+    nothing = client.patch("/items/a", json={"image": None})
+    assert (nothing.status_code, nothing.json()["error"]["kind"]) == (400, "input")
+    assert client.patch("/items/b", json={"text": "b"}).status_code == 404
+    assert client.patch("/items/a", json={"id": "b"}).status_code == 422
+
+
 def test_filters_exclusions_and_more_like_this(serve: Serve, own_index: Path) -> None:
     client = serve(own_index)
     items = [{"id": str(n), "text": f"square {n}", "metadata": {"price": n}} for n in range(10)]
@@ -198,6 +213,7 @@ def test_filters_exclusions_and_more_like_this(serve: Serve, own_index: Path) ->
 def test_a_service_that_only_reads(client: TestClient) -> None:
     for answer in (
         client.post("/items", json={"items": [{"id": "a", "text": "b"}]}),
+        client.patch("/items/9:1", json={"text": "b"}),
         client.delete("/items/9:1"),
     ):
         assert answer.status_code == 403

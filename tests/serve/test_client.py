@@ -25,7 +25,7 @@ def shown(hits: list[Hit]) -> list[tuple[str, str | None, tuple[int, ...], tuple
 
 
 def test_the_same_names_and_parameters() -> None:
-    for name in ("search", "search_many", "add", "get", "code", "cell", "close", "remove"):
+    for name in ("search", "search_many", "add", "get", "code", "cell", "close", "remove", "update"):
         ours = inspect.signature(getattr(Client, name)).parameters
         theirs = inspect.signature(getattr(Index, name)).parameters
         assert set(ours) <= set(theirs), name
@@ -97,6 +97,9 @@ def test_adding(running: Running, own_index: Path) -> None:
         cheap = client.search("square", filter={"n": {"$lt": 3}}, exclude=["a/1"])
         assert {hit.item.id for hit in cheap} == {"a/0", "a/2"}
         assert "a/5" not in [hit.item.id for hit in client.search(near="a/5", k=300)]
+        changed = client.update([{"id": "a/3", "metadata": {"n": -1}}, Item("a/4", "circle"), Item("c", "d")])
+        assert (changed.replaced, changed.failures.count) == (2, 1)
+        assert [item.metadata["n"] for item in map(client.get, ["a/3", "a/4"]) if item] == [-1, 4]
         assert client.remove(["a/17", "nothing", "b"]) == 2
         assert client.remove("a/18") == 1
         assert client.get("a/17") is None

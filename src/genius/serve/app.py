@@ -158,6 +158,12 @@ def _add_items(app: FastAPI, service: Service) -> None:
         found, code = await service.item(id)
         return _json({**item_fields(found), "code": code})
 
+    @app.patch("/items/{id:path}", response_model=m.AddAnswer, **describe.change())
+    async def change(request: Request, id: str = ItemId) -> Response:
+        """Change an item: its text, its picture or its metadata; the rest stays."""
+        asked = await read_json(request, m.ChangeRequest)
+        return _json(added_fields(await service.change(id, asked)))
+
     @app.delete("/items/{id:path}", response_model=m.RemoveAnswer, **describe.remove())
     async def remove(id: str = ItemId) -> Response:
         """Remove an item; it can't be found when this answers."""

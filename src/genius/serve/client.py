@@ -22,6 +22,7 @@ from genius.decode.runtime import Precision
 from genius.errors import InputError
 from genius.index.browse import Cell
 from genius.index.build import Added
+from genius.index.changes import Change, id_of
 from genius.index.decoders import DecoderName
 from genius.index.hit import Hit, Hits
 from genius.search.beam import BEAMS
@@ -173,6 +174,23 @@ class Client:
                 report.failures.add(InputError(failure["message"]))
         return report
 
+    def update(self, changes: Iterable[Change]) -> Added:
+        """Change items that are there, as `Index.update` does; an id that is not there is a failure."""
+        report = Added()
+        for change in changes:
+            id, fields = id_of(change), _changed(change)
+            try:
+                answer = self._caller.call("PATCH", _address(id), fields, missing=True)
+            except InputError as error:
+                report.failures.add(InputError(f"item {id!r}: {error}"))
+                continue
+            if answer is None:
+                report.failures.add(InputError(f"item {id!r} is not in the index"))
+            else:
+                report.replaced += answer["replaced"]
+                report.known += answer["known"]
+        return report
+
     def remove(self, ids: Iterable[str] | str) -> int:
         """Remove items; says how many there were. Ids that are not there are let pass."""
         removed = 0
@@ -232,6 +250,20 @@ class RemoteImage:
 def _plain(rerank: bool | None, mode: Mode) -> bool:
     """Whether items come in the order of their codes' probabilities."""
     return mode == "paper" if rerank is None else not rerank
+
+
+def _changed(change: Change) -> dict[str, Any]:
+    """A change as it is sent."""
+    if isinstance(change, Item):
+        fields: dict[str, Any] = {"text": change.text, "image": change.image, "metadata": change.metadata}
+        fields = {name: value for name, value in fields.items() if value}
+    else:
+        fields = {name: value for name, value in change.items() if name != "id"}
+    if fields.get("image") is not None:
+        fields["image"] = _base64(image_source(fields["image"]))
+    if fields.get("metadata") is not None:
+        fields["metadata"] = dict(fields["metadata"])
+    return fields
 
 
 def _address(id: str) -> str:

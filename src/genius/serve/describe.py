@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from genius.serve.models import AddRequest, ErrorAnswer, SearchRequest
+from genius.serve.models import AddRequest, ChangeRequest, ErrorAnswer, SearchRequest
 
 ABOUT = (
     "One search over pictures, texts and both together. Every error is an object with `kind` and `message` "
@@ -93,6 +93,24 @@ def add() -> dict[str, Any]:
         "responses": {
             **_example({"added": 1, "replaced": 0, "known": 0, "failed": 0, "failures": []}),
             **_refusals(415),
+        },
+        "openapi_extra": {"requestBody": {"required": True, "content": content}},
+    }
+
+
+def change() -> dict[str, Any]:
+    """Of PATCH /items/{id}."""
+    content = {
+        "application/json": {
+            "schema": ChangeRequest.model_json_schema(),
+            "example": {"metadata": {"price": 25}},
+        }
+    }
+    return {
+        "tags": ["items"],
+        "responses": {
+            **_example({"added": 0, "replaced": 1, "known": 0, "failed": 0, "failures": []}),
+            **_refusals(404, 415),
         },
         "openapi_extra": {"requestBody": {"required": True, "content": content}},
     }

@@ -103,6 +103,21 @@ class AddRequest(_Request):
     items: list[NewItem] = Field(min_length=1, max_length=MOST_ITEMS)
 
 
+class ChangeRequest(_Request):
+    """What changes in an item: the fields that are there; null takes something away."""
+
+    text: Text | None = None
+    image: str | None = Field(None, description="A picture, as base64.")
+    metadata: Metadata | None = Field(None, description="The keys that are there change; null removes all.")
+
+    @field_validator("image")
+    @classmethod
+    def _is_base64(cls, value: str | None) -> str | None:
+        if value:
+            decoded(value)
+        return value or None
+
+
 class ItemAnswer(BaseModel):
     """An item; its picture is at /items/{id}/image."""
 

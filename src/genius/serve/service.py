@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from genius.data.records import MODALITIES, ImageBytes, Item
 from genius.index.build import Added
@@ -13,7 +14,7 @@ from genius.index.index import Index
 from genius.serve.batching import Batcher
 from genius.serve.cells import Atlas, LabelledCell, parse_prefix
 from genius.serve.metrics import Metrics
-from genius.serve.models import NewItem, SearchRequest, decoded
+from genius.serve.models import ChangeRequest, NewItem, SearchRequest, decoded
 from genius.serve.pool import Pool
 from genius.serve.refusals import Refusal
 from genius.serve.searching import Search, search_together
@@ -99,15 +100,31 @@ class Service:
         return await self._writer.run(lambda: self._add(items))
 
     def _add(self, items: Sequence[NewItem]) -> Added:
-        made = []
-        for item in items:
-            content = decoded(item.image) if item.image else None
-            if content is not None:
-                check_picture(content, self.settings.limits.pixels)
-            image = None if content is None else ImageBytes(content, item.id)
-            made.append(Item(item.id, item.text, image, item.metadata))
+        made = [Item(item.id, item.text, self._image(item.image, item.id), item.metadata) for item in items]
         with self._turn():
             return self.index.add(made)
+
+    async def change(self, id: str, request: ChangeRequest) -> Added:
+        """Change an item. Raises Refusal if there is none."""
+        self._check_writable()
+        return await self._writer.run(lambda: self._change(id, request))
+
+    def _change(self, id: str, request: ChangeRequest) -> Added:
+        fields: dict[str, Any] = request.model_dump(exclude_unset=True)
+        if "image" in fields:
+            fields["image"] = self._image(request.image, id)
+        with self._turn():
+            if id not in self.index:
+                raise _no_item()
+            return self.index.update([{"id": id, **fields}], strict=True)
+
+    def _image(self, text: str | None, id: str) -> ImageBytes | None:
+        """The picture of an item. Raises InputError for one that is too large."""
+        if text is None:
+            return None
+        content = decoded(text)
+        check_picture(content, self.settings.limits.pixels)
+        return ImageBytes(content, id)
 
     async def remove(self, id: str) -> int:
         """Remove an item. Raises Refusal if there is none."""
@@ -119,7 +136,7 @@ class Service:
             removed = self.index.remove([id])
         if not removed:
             raise _no_item()
-        return int(removed)
+        return removed
 
     def _check_writable(self) -> None:
         if self.settings.read_only:
