@@ -115,8 +115,8 @@ def children(pid: int) -> list[int]:
 def request(text: str, k: int) -> bytes:
     """A search as it goes over the wire."""
     body = json.dumps({"text": text, "k": k}).encode()
-    head = f"POST /search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    lines = ("POST /search HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json")
+    return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
 async def answer(reader: asyncio.StreamReader) -> int:
@@ -209,17 +209,19 @@ def _search_alone(
 
 
 def add_meanwhile(url: str, texts: Sequence[str], seconds: float, k: int) -> tuple[float, float]:
-    """Items added one by one while 8 clients search: how many a second, and the longest until one is found."""
+    """Items added one by one while 8 clients search: how many a second, and the longest until it is found."""
     context = multiprocessing.get_context("spawn")
     searching = context.Process(target=put_under_load, args=(url, list(texts), 8, seconds + 5, k))
     searching.start()
     waits, began = [], time.perf_counter()
     with genius.Client(url) as added:
         while time.perf_counter() < began + seconds:
-            id, start = f"added {len(waits)}", time.perf_counter()
-            added.add([genius.Item(id, f"a thing never seen before, number {len(waits)}")])
-            assert added.search(f"a thing never seen before, number {len(waits)}", k=k, exclude=["x"])
-            assert id in added
+            number, start = len(waits), time.perf_counter()
+            added.add(
+                [genius.Item(f"added {number}", texts[number % len(texts)], metadata={"added": number})]
+            )
+            found = added.search(texts[number % len(texts)], k=1, filter={"added": number})
+            assert [hit.item.id for hit in found] == [f"added {number}"]
             waits.append(time.perf_counter() - start)
         rate = len(waits) / (time.perf_counter() - began)
     searching.join()
@@ -242,8 +244,8 @@ def main() -> int:
     with genius.Index.open(asked.index) as index:
         texts = [item.text for item in itertools.islice(index, 20_000) if item.text][:2000] or ["a picture"]
         print(
-            f"{len(index):,} items, {asked.workers} workers, {cores()} cores, Python {platform.python_version()}, "
-            f"genius {genius.__version__}, {time.strftime('%Y-%m-%d')}"
+            f"{len(index):,} items, {asked.workers} workers, {cores()} cores, {time.strftime('%Y-%m-%d')}, "
+            f"Python {platform.python_version()}, genius {genius.__version__}"
         )
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "index")

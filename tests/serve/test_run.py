@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import genius
 from genius import Client
 from genius.errors import GeniusError, InputError
 from genius.serve.run import serve
@@ -60,8 +61,27 @@ def test_two_workers_share_a_port_and_stop_when_told(served: Path, tmp_path: Pat
         assert 'genius_requests_total{method="POST",route="/search",status="200"} 40.0' in counted
         with pytest.raises(GeniusError, match="token"):
             Client(url).search("red")
+        os.kill(workers_of(process.pid)[0], signal.SIGKILL)
+        while len(workers_of(process.pid)) < 2:
+            time.sleep(0.05)
+        assert {len(one) for one in patiently(client, ["red"] * 10)} == {10}
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
+
+
+def workers_of(pid: int) -> list[int]:
+    """The processes that a process started, but for those that only keep count."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(one) for one in found if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
+
+
+def patiently(client: Client, queries: list[str]) -> list[genius.Hits]:
+    """What is found; a connection to a worker that is gone is tried again."""
+    while True:
+        try:
+            return client.search_many(queries)
+        except GeniusError:
+            time.sleep(0.05)
 
 
 @pytest.mark.slow

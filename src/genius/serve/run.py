@@ -13,7 +13,6 @@ from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.supervisors import Multiprocess
 
 from genius.encode.runtime import cores
 from genius.errors import GeniusError, InputError
@@ -23,8 +22,10 @@ from genius.serve.app import create_app
 from genius.serve.connections import Config
 from genius.serve.metrics import SHARED
 from genius.serve.settings import Settings
+from genius.serve.workers import run_workers
 
 KEEP_ALIVE = 15
+BACKLOG = 1024
 LONGEST_HEAD = 64 * 1024
 
 
@@ -43,17 +44,16 @@ def serve(settings: Settings, tell: Callable[[Started], None] = lambda started: 
     """
     with Index.open(settings.index, settings.model) as index:  # what is wrong with it is said before all else
         items = len(index)
-    with _listening(settings) as listening:
+    with _listening(settings) as sockets:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        started = Started(f"http://{host}:{listening.getsockname()[1]}", items)
+        started = Started(f"http://{host}:{sockets[0].getsockname()[1]}", items)
         if settings.workers == 1:
             tell(started)
-            uvicorn.Server(_config(settings)).run([listening])
+            uvicorn.Server(_config(settings)).run(sockets)
             return
         with _shared() as folder:
             tell(started)
-            config = _config(replace(settings, shared=folder))
-            Multiprocess(config, sockets=[listening]).run()
+            run_workers(_config(replace(settings, shared=folder)), sockets)
 
 
 def open_app(settings: Settings) -> ASGIApp:
@@ -72,7 +72,7 @@ def _config(settings: Settings) -> Config:
         partial(open_app, settings),
         settings.limits,
         factory=True,
-        workers=settings.workers,
+        backlog=BACKLOG,
         lifespan="on",
         ws="none",
         loop="asyncio",
@@ -87,14 +87,21 @@ def _config(settings: Settings) -> Config:
 
 
 @contextlib.contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        listening = socket.create_server((settings.host, settings.port), family=family, backlog=1024)
-    except (OSError, OverflowError) as error:
-        raise InputError(f"cannot listen at {settings.host} port {settings.port}: {error}") from None
-    with listening:
-        yield listening
+def _listening(settings: Settings) -> Iterator[list[socket.socket]]:
+    """A socket for each worker, all on one port."""
+    family, several = (socket.AF_INET6 if ":" in settings.host else socket.AF_INET), settings.workers > 1
+    with contextlib.ExitStack() as stack:
+        sockets: list[socket.socket] = []
+        for _ in range(settings.workers):
+            port = sockets[0].getsockname()[1] if sockets else settings.port
+            try:
+                listening = socket.create_server(
+                    (settings.host, port), family=family, backlog=BACKLOG, reuse_port=several
+                )
+            except (OSError, OverflowError) as error:
+                raise InputError(f"cannot listen at {settings.host} port {settings.port}: {error}") from None
+            sockets.append(stack.enter_context(listening))
+        yield sockets
 
 
 @contextlib.contextmanager
