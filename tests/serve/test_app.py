@@ -27,7 +27,8 @@ def test_a_search_is_what_the_index_finds(client: TestClient, served: Path) -> N
     with Index.open(served) as index:
         hits = index.search("the red one", want="image", k=5)
         plain = index.search("the red one", k=7, rerank=False)
-    answer = client.post("/search", json={"text": "the red one", "want": "image", "k": 5}).json()
+    asked = {"text": "the red one", "want": "image", "k": 5, "explain": True}
+    answer = client.post("/search", json=asked).json()
     for shown, hit in zip(answer["hits"], hits, strict=True):
         assert shown["item"]["id"] == hit.item.id
         assert tuple(shown["code"]) == hit.code

@@ -61,6 +61,8 @@ def test_searches_are_those_of_the_index(running: Running, served: Path, tmp_pat
         found = client.search_many(queries, k=3)
         assert [shown(hits) for hits in found] == [shown(hits) for hits in index.search_many(queries, k=3)]
         assert found[0].reranked and not found[0].plain
+        for one, other in zip(client.search("blue", k=3), index.search("blue", k=3), strict=True):
+            assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
         assert client.search("red " * 500).notes == index.search("red " * 500).notes
 
 

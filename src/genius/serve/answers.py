@@ -21,17 +21,18 @@ def item_fields(item: Item) -> dict[str, Any]:
     }
 
 
-def hit_fields(hit: Hit) -> dict[str, Any]:
-    """A hit, with the path that led to it."""
-    return {
+def hit_fields(hit: Hit, *, explain: bool) -> dict[str, Any]:
+    """A hit, if it is wanted with the path that led to it."""
+    fields = {
         "rank": hit.rank,
         "score": hit.score,
         "cosine": hit.cosine,
         "item": item_fields(hit.item),
         "code": hit.code,
-        "log_probabilities": hit.log_probabilities,
-        "below": hit.below,
     }
+    if explain:
+        fields |= {"log_probabilities": hit.log_probabilities, "below": hit.below}
+    return fields
 
 
 def cell_fields(found: LabelledCell, levels: int) -> dict[str, Any]:

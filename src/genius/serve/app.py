@@ -108,7 +108,7 @@ def _add_searching(app: FastAPI, service: Service) -> None:
         asked, picture = await read_search(request)
         hits = await service.search(asked, picture)
         fields = {
-            "hits": [hit_fields(hit) for hit in hits],
+            "hits": [hit_fields(hit, explain=asked.explain) for hit in hits],
             "notes": hits.notes,
             "mode": hits.mode,
             "decoder": hits.decoder,

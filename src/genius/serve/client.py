@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -24,13 +23,13 @@ from genius.index.browse import Cell
 from genius.index.build import Added
 from genius.index.changes import Change, id_of
 from genius.index.decoders import DecoderName
-from genius.index.hit import Hit, Hits
+from genius.index.hit import Hits
 from genius.search.beam import BEAMS
 from genius.search.engine import Mode
 from genius.serve.calling import Caller
 from genius.serve.cells import parse_prefix, written
+from genius.serve.remote import address, remote_hits, remote_item
 from genius.serve.settings import MEGABYTE, MOST_ITEMS
-from genius.serve.thumbnails import SIZES
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -122,7 +121,7 @@ class Client:
         }
         asked = {name: value for name, value in fields.items() if value not in (None, [])}
         answer = self._caller.call("POST", "/search", asked)
-        hits, plain = [self._hit(hit) for hit in answer["hits"]], _plain(rerank, mode)
+        hits, plain = remote_hits(self._caller, asked, answer["hits"]), _plain(rerank, mode)
         found = {name: answer[name] for name in ("notes", "mode", "decoder", "under")}
         return Hits(hits if plain else [], [] if plain else hits, rerank=not plain, **found)
 
@@ -154,12 +153,12 @@ class Client:
 
     def get(self, id: str) -> Item | None:
         """The item with this id, if there is one."""
-        fields = self._caller.call("GET", _address(id), missing=True)
+        fields = self._caller.call("GET", address(id), missing=True)
         return None if fields is None else self._item(fields)
 
     def code(self, id: str) -> tuple[int, ...] | None:
         """The code of the item with this id, if there is one."""
-        fields = self._caller.call("GET", _address(id), missing=True)
+        fields = self._caller.call("GET", address(id), missing=True)
         return None if fields is None else tuple(fields["code"])
 
     def add(self, items: Iterable[Item]) -> Added:
@@ -180,7 +179,7 @@ class Client:
         for change in changes:
             id, fields = id_of(change), _changed(change)
             try:
-                answer = self._caller.call("PATCH", _address(id), fields, missing=True)
+                answer = self._caller.call("PATCH", address(id), fields, missing=True)
             except InputError as error:
                 report.failures.add(InputError(f"item {id!r}: {error}"))
                 continue
@@ -195,7 +194,7 @@ class Client:
         """Remove items; says how many there were. Ids that are not there are let pass."""
         removed = 0
         for id in [ids] if isinstance(ids, str) else ids:
-            answer = self._caller.call("DELETE", _address(id), missing=True)
+            answer = self._caller.call("DELETE", address(id), missing=True)
             removed += 0 if answer is None else int(answer["removed"])
         return removed
 
@@ -213,38 +212,8 @@ class Client:
                 some = tuple(self._item(item) for item in first["items"])
                 return Cell(parse_prefix(first["prefix"]), first["count"], tuple(children), some)
 
-    def _hit(self, fields: Mapping[str, Any]) -> Hit:
-        return Hit(
-            item=self._item(fields["item"]),
-            rank=fields["rank"],
-            score=fields["score"],
-            cosine=fields["cosine"],
-            code=tuple(fields["code"]),
-            log_probabilities=tuple(fields["log_probabilities"]),
-            below=tuple(fields["below"]),
-        )
-
     def _item(self, fields: Mapping[str, Any]) -> Item:
-        image = RemoteImage(self._caller, fields["id"]) if fields["has_image"] else None
-        return Item(fields["id"], fields["text"], image, fields["metadata"])
-
-
-@dataclass(frozen=True)
-class RemoteImage:
-    """The picture of an item that a service has; what comes is written anew, and at most 1536 pixels wide."""
-
-    caller: Caller
-    id: str
-
-    @property
-    def name(self) -> str:
-        """The item's id."""
-        return self.id
-
-    def read(self) -> bytes:
-        """The bytes, as WebP."""
-        found: bytes = self.caller.call("GET", f"{_address(self.id)}/image?size={SIZES[-1]}")
-        return found
+        return remote_item(self._caller, fields)
 
 
 def _plain(rerank: bool | None, mode: Mode) -> bool:
@@ -264,10 +233,6 @@ def _changed(change: Change) -> dict[str, Any]:
     if fields.get("metadata") is not None:
         fields["metadata"] = dict(fields["metadata"])
     return fields
-
-
-def _address(id: str) -> str:
-    return f"/items/{quote(id, safe='')}"
 
 
 def _base64(image: ImageSource) -> str:

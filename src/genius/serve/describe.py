@@ -37,8 +37,6 @@ _HIT = {
     "cosine": 0.68,
     "item": _ITEM,
     "code": [1, 17, 3],
-    "log_probabilities": [0.0, -0.4, -0.9],
-    "below": [36, 5, 1],
 }
 _FOUND = {"hits": [_HIT], "notes": [], "mode": "safe", "decoder": "geometry", "under": 3, "model": "5f3a"}
 _CELL = {

@@ -52,6 +52,7 @@ class SearchRequest(_Request):
         None, description='Only items with such metadata: {"brand": "acme", "price": {"$lt": 50}}.'
     )
     exclude: list[Id] = Field([], max_length=MOST_EXCLUDED, description="Not the items with these ids.")
+    explain: bool = Field(False, description="With the path to each hit, which takes longer than to find it.")
     near: Id | None = Field(None, description="Things like the item with this id; alone, without a query.")
 
     @field_validator("filter")
@@ -142,8 +143,12 @@ class HitAnswer(BaseModel):
     cosine: float
     item: ItemAnswer
     code: list[int]
-    log_probabilities: list[float] = Field(description="Of each level's code, given those before.")
-    below: list[int] = Field(description="How many items share the code's beginning, up to each level.")
+    log_probabilities: list[float] | None = Field(
+        None, description="Of each level's code, given those before; if explained."
+    )
+    below: list[int] | None = Field(
+        None, description="How many items share the code's beginning, up to each level; if explained."
+    )
 
 
 class SearchAnswer(BaseModel):

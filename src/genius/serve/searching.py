@@ -64,8 +64,20 @@ def search_together(index: Index, searches: Sequence[Search]) -> list[Hits | Exc
     for places in groups.values():
         answers = _search(index, [searches[place] for place in places])
         for place, answer in zip(places, answers, strict=True):
-            found[place] = answer
+            found[place] = _explained(answer) if searches[place].request.explain else answer
     return found
+
+
+def _explained(answer: Hits | Exception) -> Hits | Exception:
+    """Hits whose paths are known: they are worked out when somebody looks, and better here than later."""
+    if isinstance(answer, Exception):
+        return answer
+    try:
+        for hit in answer:
+            _ = hit.log_probabilities, hit.below
+    except Exception as error:  # it is the request's own
+        return error
+    return answer
 
 
 def _search(index: Index, searches: Sequence[Search]) -> list[Hits | Exception]:

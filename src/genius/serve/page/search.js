@@ -102,7 +102,7 @@ async function run() {
   $("results").replaceChildren(...ghosts(12, "tall"));
   try {
     const found = await api.search(fields, picture, mine.signal);
-    if (mine === running) present(found);
+    if (mine === running) present(found, explaining(fields, picture));
   } catch (error) {
     if (error.name === "AbortError" || mine !== running) return;
     last = null;
@@ -113,10 +113,22 @@ async function run() {
   }
 }
 
-function present(found) {
+/** The path to a hit, which takes a search of its own: for all hits at once, when the first is looked at. */
+function explaining(fields, file) {
+  let asked = null;
+  return async (id) => {
+    asked ??= api.search({ ...fields, explain: true }, file).catch((error) => {
+      asked = null;
+      throw error;
+    });
+    return (await asked).hits.find((hit) => hit.item.id === id);
+  };
+}
+
+function present(found, explain) {
   const cards = found.hits.map((hit) => card(hit.item, {
     hit,
-    why: () => openWhy(hit),
+    why: () => openWhy(hit, explain),
     similar: () => { location.hash = `#/search?${new URLSearchParams({ near: hit.item.id })}`; },
   }));
   $("results").replaceChildren(...cards);

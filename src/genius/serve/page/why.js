@@ -2,13 +2,34 @@
 
 import * as api from "./api.js";
 import { tile } from "./cards.js";
-import { $, items, make, MODALITIES } from "./dom.js";
+import { $, ghosts, items, make, MODALITIES } from "./dom.js";
 import { facts } from "./facts.js";
 
 const percent = (share) => (share >= 0.0995 ? `${Math.round(share * 100)} %` : `${(share * 100).toPrecision(2)} %`);
 
-export async function openWhy(hit) {
+export async function openWhy(found, explain) {
+  const path = make("ol", { class: "path", "aria-busy": "true" }, ...ghosts(3, "flat"));
+  frame(found, path);
+  let hit;
+  try {
+    hit = await explain(found.item.id);
+    if (!hit) throw new Error("The collection has changed meanwhile: search again.");
+  } catch (error) {
+    path.replaceChildren(make("li", { class: "status wrong", text: error.message }));
+    return;
+  } finally {
+    path.removeAttribute("aria-busy");
+  }
   const levels = hit.code.map((_, level) => row(hit, level));
+  path.replaceChildren(...levels.map(({ element }) => element));
+  for (const level of levels) {
+    if (!$("why").open || !path.isConnected) return;
+    await level.fill();
+  }
+}
+
+/** What there is to say before the path is known. */
+function frame(hit, path) {
   const close = make("button", { type: "button", class: "away", "aria-label": "Close", text: "×", onclick: () => $("why").close() });
   const title = make("h2", { id: "why-title", text: "How this was found" });
   const says = make("p", {
@@ -22,13 +43,9 @@ export async function openWhy(hit) {
     make("p", { class: "code", text: hit.code.join(" – ") }),
     make("p", { class: "small", text: `score ${hit.score.toFixed(3)} · cosine ${hit.cosine.toFixed(3)} · rank ${hit.rank}` }),
   ));
-  $("why-body").replaceChildren(close, title, subject, says, make("ol", { class: "path" }, ...levels.map(({ element }) => element)));
+  $("why-body").replaceChildren(close, title, subject, says, path);
   $("why").showModal();
   $("why").scrollTop = 0;
-  for (const level of levels) {
-    if (!$("why").open) return;
-    await level.fill();
-  }
 }
 
 function row(hit, level) {
