@@ -79,15 +79,9 @@ def service(index: Path, workers: int, batch: int) -> Iterator[tuple[str, int]]:
     try:
         assert process.stdout is not None
         url = process.stdout.readline().split(" at ")[1].split()[0]
-        client = genius.Client(url)
-        for _ in range(20 * workers):  # each worker should have answered
-            while True:
-                try:
-                    client.search("ready", k=1)
-                    break
-                except genius.GeniusError:
-                    time.sleep(0.1)
-        client.close()
+        for _ in range(20 * workers):  # each worker should have answered; a connection is one worker's
+            with genius.Client(url) as client:
+                client.search("ready", k=1)
         yield url, process.pid
     finally:
         process.terminate()

@@ -66,7 +66,8 @@ class Batcher(Generic[Asked, Found]):
         except queue.Full:
             raise busy("too many searches are waiting: try again in a moment") from None
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(waiting.answer), self._seconds)
+            async with asyncio.timeout(self._seconds):
+                return await asyncio.wrap_future(waiting.answer)
         except TimeoutError:
             raise late(self._seconds) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import h11
@@ -34,6 +35,8 @@ class Bounded(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Refuse one connection too many, and wait for a request's head on any other."""
         super().connection_made(transport)
+        # asyncio only does so for sockets that say they are TCP; or small answers wait for the client's word.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if len(self.connections) > self._limits.connections:
             self._say(busy("too many connections are open: try again in a moment"))
         else:

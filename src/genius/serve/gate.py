@@ -100,7 +100,8 @@ class Gate:
         if not length.isdigit() or int(length[:20]) > limits.body:
             raise self._too_large()
         try:
-            return await asyncio.wait_for(self._read(receive), limits.body_seconds)
+            async with asyncio.timeout(limits.body_seconds):
+                return await self._read(receive)
         except TimeoutError:
             message = f"the body of a request must come within {limits.body_seconds:g} seconds"
             raise Refusal(408, message, headers={"Connection": "close"}) from None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from genius.data.records import MODALITIES, ImageBytes, Item
@@ -101,8 +103,8 @@ class Service:
 
     def _add(self, items: Sequence[NewItem]) -> Added:
         made = [Item(item.id, item.text, self._image(item.image, item.id), item.metadata) for item in items]
-        with self._turn():
-            return self.index.add(made)
+        with self._turn() as cache:
+            return self.index.add(made, cache=cache)
 
     async def change(self, id: str, request: ChangeRequest) -> Added:
         """Change an item. Raises Refusal if there is none."""
@@ -113,10 +115,10 @@ class Service:
         fields: dict[str, Any] = request.model_dump(exclude_unset=True)
         if "image" in fields:
             fields["image"] = self._image(request.image, id)
-        with self._turn():
+        with self._turn() as cache:
             if id not in self.index:
                 raise _no_item()
-            return self.index.update([{"id": id, **fields}], strict=True)
+            return self.index.update([{"id": id, **fields}], strict=True, cache=cache)
 
     def _image(self, text: str | None, id: str) -> ImageBytes | None:
         """The picture of an item. Raises InputError for one that is too large."""
@@ -143,14 +145,17 @@ class Service:
             raise Refusal(403, "this service only reads: its items can't be changed", kind="read_only")
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        """One of several workers writes at a time; a crash lets go of the turn."""
-        if self.settings.shared is None:
-            yield
-            return
-        with (self.settings.shared / "turn.lock").open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+    def _turn(self) -> Iterator[Path]:
+        """The turn to write, which one of several workers has at a time, and a cache for what is encoded.
+
+        A crash lets go of the turn. To open the user's cache takes long where it is large, and what comes one
+        by one is hardly ever in it.
+        """
+        with contextlib.ExitStack() as stack:
+            if self.settings.shared is not None:
+                file = stack.enter_context((self.settings.shared / "turn.lock").open("ab"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="genius-serve-")))
 
 
 def _no_item() -> Refusal:
