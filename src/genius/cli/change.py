@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from genius.cli.index import add_all
+from genius.cli.index import add_all, collect
 
 _Index = Annotated[Path, typer.Argument(help="The index to change.")]
 _Model = Annotated[Path | None, typer.Option("--model", "-m", help="The index's model, if it was moved.")]
@@ -37,8 +37,9 @@ def add(
     """Add the items of SOURCE to INDEX, to be found at once; an id that is there gets its new content."""
     from genius.index.index import Index
 
+    counted = collect(source, root, strict)
     with Index.open(index, model) as target:
-        add_all(target, index, source, workers=workers, root=root, strict=strict)
+        add_all(target, index, *counted, strict=strict, workers=workers)
 
 
 def remove(

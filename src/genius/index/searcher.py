@@ -173,6 +173,16 @@ class Searcher:
                 self._fill(found, parts, asked, anywhere, mine[np.array(lacking)[mine]], how)
         return _all(found)
 
+    def engine(self, decoder: Decoder | None = None, parts: Sequence[Part] | None = None) -> Engine:
+        """The engine over these items, or over some of them."""
+        return Engine(
+            self._parts if parts is None else parts,
+            self._decoder if decoder is None else decoder,
+            self._quantizer.codebooks,
+            self._weight,
+            self._costs,
+        )
+
     def _fill(
         self,
         found: list[Candidates | None],
@@ -185,7 +195,7 @@ class Searcher:
         """Search for some of the queries, in both rankings."""
         if not len(mine):
             return
-        engine = Engine(parts, how.decoder, self._quantizer.codebooks, self._weight, self._costs)
+        engine = self.engine(how.decoder, parts)
         some, first = asked[mine], first[mine]
         searched = engine.find(some.vectors, first=first, k=how.k, beams=how.beams, mode=how.mode)
         rankings = [engine.rank(searched, some.joined, how.k, plain=plain) for plain in (True, False)]

@@ -186,13 +186,13 @@ def expand(
     found = [
         _children(part, level, prefixes, number, gains, bounds, beams) for number, part in enumerate(parts)
     ]
-    best = found[0][0]
+    best, runs = found[0][0], found[0][1].T[:, None]
     if len(parts) > 1:
         best = _best(np.unique(np.concatenate([keys for keys, _ in found])), prefixes, gains, beams)
-    runs = np.zeros((2, len(parts), len(best)), np.int64)
-    for number, (keys, some) in enumerate(found):
-        _, here, there = np.intersect1d(best, keys, assume_unique=True, return_indices=True)
-        runs[:, number, here] = some[there].T
+        runs = np.zeros((2, len(parts), len(best)), np.int64)
+        for number, (keys, some) in enumerate(found):
+            _, here, there = np.intersect1d(best, keys, assume_unique=True, return_indices=True)
+            runs[:, number, here] = some[there].T
     parents, codes = np.divmod(best, size)
     history = prefixes.gains[parents]
     history[:, level] = gains[parents, codes]
