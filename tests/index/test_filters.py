@@ -209,6 +209,7 @@ def test_a_zero_byte_does_not_end_a_text() -> None:
         ({"a": {"$exists": 1}}, r"\$exists is true or false"),
         ({"a": {"$in": list(range(LISTED + 1))}}, "too long"),
         ({"$or": [{"a": n} for n in range(CONDITIONS + 1)]}, "more than 256 conditions"),
+        ({"$and": [{"$not": {}}] * (CONDITIONS + 1)}, "more than 256 conditions"),
     ],
 )
 def test_what_is_no_filter_is_said(filter: Any, said: str) -> None:

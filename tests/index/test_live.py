@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from genius.data.records import ImageBytes, Item
+from genius.data.records import ImageBytes, ImageFile, Item
 from genius.errors import InputError
 from genius.index import committing
 from genius.index.checking import describe
@@ -229,6 +229,17 @@ def test_text_and_image_change_apart(index: MadeUpIndex, tmp_path: Path) -> None
         index.update([{"text": "x"}])
     with pytest.raises(InputError, match="give it to update"):
         index.add([{"id": "a", "text": "x"}])  # type: ignore[list-item]
+    index.close()
+
+
+def test_metadata_change_though_the_picture_is_gone(index: MadeUpIndex, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"picture")
+    index.add([Item("a", "A text", ImageFile(str(tmp_path), "a.png"), {"price": 3})])
+    (tmp_path / "a.png").unlink()
+    assert index.update([{"id": "a", "metadata": {"price": 4}}], strict=True).replaced == 1
+    assert index.update([{"id": "a", "metadata": {"price": 4}}], strict=True).known == 1
+    assert [hit.item.id for hit in index.search("text", filter={"price": 4})] == ["a"]
+    assert index.update([{"id": "a", "metadata": {"half": "\ud800"}}]).failures.count == 1
     index.close()
 
 

@@ -81,7 +81,8 @@ def _lines(name: str) -> Iterator[str]:
 
     try:
         content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        yield from (line for line in content.decode().splitlines() if line)
+        # Not splitlines: an id may hold one of the characters that Unicode also calls an end of a line.
+        yield from (id for line in content.decode().split("\n") if (id := line.removesuffix("\r")))
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", path=name) from error
     except UnicodeDecodeError:
