@@ -7,9 +7,11 @@ its row says so: a library that is faster with fewer items is not made to look s
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,7 +121,7 @@ def faiss_systems(world: World, *, graph_items: int, k: int = 10) -> list[System
         index.train(world.embeddings(_evenly(count, min(items, TRAINING))))
         _fill(name, world, items, index.add)
         build_s = time.process_time() - start
-        size = len(faiss.serialize_index(index)) if items <= 200_000 else _size(index, width, items)
+        size = _size(faiss, index)
 
         def run(queries: np.ndarray, index: Any = index) -> np.ndarray:
             return np.asarray(index.search(world.joined[queries], k)[1])
@@ -142,9 +144,11 @@ def _our_cells(faiss: Any, world: World) -> Any:
     return faiss.IndexIVFScalarQuantizer(coarse, world.width, len(cells), kind, product)
 
 
-def _size(index: Any, width: int, items: int) -> int:
-    """Bytes of a large index without a copy of it: its codes and what each item has beside them."""
-    return items * (width + (8 if hasattr(index, "nprobe") else 0))
+def _size(faiss: Any, index: Any) -> int:
+    """How many bytes of a file an index takes."""
+    with tempfile.TemporaryDirectory(prefix="genius-bench-") as folder:
+        faiss.write_index(index, f"{folder}/index")
+        return Path(folder, "index").stat().st_size
 
 
 def usearch_system(world: World, *, items: int, k: int = 10) -> System:

@@ -40,7 +40,7 @@ class SpeedSettings:
     libraries: bool = True
     graph_items: int = 20_000
     """How many a graph (HNSW) holds at most: to make one of a million takes minutes."""
-    flat_items: int = 1_000_000
+    library_items: int = 1_000_000
     """Up to how many items the other libraries are measured at all."""
     seed: int = 0
 
@@ -102,7 +102,7 @@ def speeds(
     k = settings.k
     systems = ours.exhaustive(world, k)
     systems += ours.systems(world, networks, rows, k=k) if networks else []
-    if settings.libraries and len(world) <= settings.flat_items:
+    if settings.libraries and len(world) <= settings.library_items:
         systems += others.faiss_systems(world, graph_items=settings.graph_items, k=k)
         systems.append(others.usearch_system(world, items=settings.graph_items, k=k))
     if settings.hugging_face:

@@ -44,6 +44,7 @@ def speed(
     hugging_face: Annotated[bool, typer.Option(help="Measure generate, to which ratios are.")] = True,
     hugging_face_items: Annotated[int, typer.Option(help="How many items its dictionary holds.")] = 20_000,
     libraries: Annotated[bool, typer.Option(help="Measure faiss and usearch.")] = True,
+    library_items: Annotated[int, typer.Option(help="Up to how many items they are measured.")] = 1_000_000,
     graph_items: Annotated[int, typer.Option(help="How many items a graph (HNSW) holds.")] = 20_000,
     workers: Annotated[
         int, typer.Option(help="Measure instead how much so many processes do together (safe and fast).")
@@ -66,6 +67,7 @@ def speed(
         hugging_face=hugging_face,
         hugging_face_items=hugging_face_items,
         libraries=libraries,
+        library_items=library_items,
         graph_items=graph_items,
     )
     if workers:

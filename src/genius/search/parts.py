@@ -98,6 +98,13 @@ class Part:
         left = end - WORD if end - width < WORD else WORD - 1
         return hi, lo, np.uint64(left), np.uint64(8 * lo.itemsize - (end - WORD)), mask
 
+    @cached_property
+    def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of all levels, as `bits` says: shifts left and right, masks, and which levels end in `lo`."""
+        levels = [self.bits(level) for level in range(len(self.packed.sizes))]
+        lefts, rights, masks = (np.array([bits[place] for bits in levels]) for place in (2, 3, 4))
+        return lefts, rights, masks, np.array([bits[1] is not bits[0] for bits in levels])
+
     def table(self, level: int, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where a level's first rows are kept: all of them, and the place of each run's first child."""
         packed, semantic = self.packed, self.packed.layout.semantic
