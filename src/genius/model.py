@@ -17,7 +17,8 @@ from genius.data.records import MODALITIES, Item, Query
 from genius.data.text import clean, query_text
 from genius.decode.decoding import Decoder
 from genius.decode.geometry import Geometry
-from genius.decode.runtime import OnnxDecoder, Precision
+from genius.decode.opening import open_decoder
+from genius.decode.runtime import Precision
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
@@ -47,18 +48,23 @@ Ruler = Literal["joined", "vectors"]
 class Model:
     """A trained model, opened for use; torch is not needed."""
 
-    def __init__(self, artifact: storage.Artifact, threads: int | None = None) -> None:
+    def __init__(
+        self, artifact: storage.Artifact, threads: int | None = None, device: str | None = None
+    ) -> None:
         self.path = artifact.path
         self.fingerprint = artifact.fingerprint
         self.settings = artifact.manifest.settings
         self.stages: list[str] = self.settings["stages"]
         self._artifact = artifact
-        self._threads = threads
+        self._threads, self._device = threads, device
 
     @classmethod
-    def open(cls, path: Path | str, *, threads: int | None = None) -> Model:
-        """The model at `path`. Raises InputError, MismatchError or DamagedError if there is no whole one."""
-        return cls(storage.open(path, kind=KIND, format=FORMAT), threads)
+    def open(cls, path: Path | str, *, threads: int | None = None, device: str | None = None) -> Model:
+        """The model at `path`; with a `device`, as "cuda", its learned decoder runs there by torch.
+
+        Raises InputError, MismatchError or DamagedError if there is no whole one.
+        """
+        return cls(storage.open(path, kind=KIND, format=FORMAT), threads, device)
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -216,17 +222,15 @@ class Model:
         return Geometry(self.quantizer.codebooks, self.settings["quantizer"]["temperature"])
 
     @cached_property
-    def learned(self) -> OnnxDecoder:
+    def learned(self) -> Decoder:
         """The learned decoder, in single precision."""
         return self.learned_decoder("fp32")
 
-    def learned_decoder(self, precision: Precision, threads: int | None = None) -> OnnxDecoder:
+    def learned_decoder(self, precision: Precision, threads: int | None = None) -> Decoder:
         """The learned decoder; in 8 bits it is faster, and its answers depend a little on their company."""
         self._require("decoder")
-        sizes = self.settings["decoder"]["sizes"]
-        return OnnxDecoder.open(
-            self._artifact.file, sizes, precision=precision, threads=threads or self._threads
-        )
+        described, threads = self.settings["decoder"], threads or self._threads
+        return open_decoder(self._artifact.file, self.width, described, precision, threads, self._device)
 
     @property
     def decoder(self) -> Decoder:

@@ -214,3 +214,25 @@ assert not {{"torch", "onnx", "transformers"}} & set(sys.modules)
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
     expected = TorchDecoder(made).begin(vectors, np.array(codes)).scores()
     np.testing.assert_allclose(np.load(tmp_path / "scores.npy"), expected, atol=1e-4)
+
+
+def test_levels_of_many_codes_are_compared_in_8_bits() -> None:
+    sizes = (3, 1024, 5, 1500)
+    made = network(sizes=sizes)
+    vectors, codes = queries(16), some_codes(16, sizes)
+    exported = export_decoder(made, vectors, codes)
+    assert set(exported.graphs["int8"]) == {"prefix", "step", "head-1", "head-3"}
+    assert set(exported.graphs["fp32"]) == {"prefix", "step"}
+    table = made.codes.weight.detach().numpy()
+    exact, rounded = (
+        OnnxDecoder(exported.graphs[precision], table, sizes, threads=1).begin(vectors)
+        for precision in ("fp32", "int8")
+    )
+    for level in range(len(sizes)):
+        if level:
+            exact.advance(np.arange(16), codes[:, level - 1])
+            rounded.advance(np.arange(16), codes[:, level - 1])
+        one, other = exact.scores(), rounded.scores()
+        assert one.shape == other.shape
+        assert np.corrcoef(one.ravel(), other.ravel())[0, 1] > 0.98
+        np.testing.assert_allclose(np.exp(other).sum(axis=1), 1, atol=1e-4)

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from genius import storage
+from genius import Index, storage
 from genius.cli import app
 from genius.data.mbeir import Tree
 from genius.decode.decoder import CodeNetwork, DecoderSettings
@@ -130,6 +130,37 @@ def test_a_model_after_this_stage_generates_codes(trained: Path, miniature: Path
     expected = TorchDecoder(network).begin(vectors, np.zeros(len(vectors), np.int64)).scores()
     found = model.learned.begin(vectors, np.zeros(len(vectors), np.int64)).scores()
     np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def test_an_index_is_searched_by_the_learned_decoder(
+    trained: Path, miniature: Path, home: Path, tmp_path: Path
+) -> None:
+    query, want = "the red one", "image"
+    with Index.create(tmp_path / "index", Model.open(trained, threads=1)) as index:
+        index.add(Tree(miniature), cache=home / "cache")
+        paper = index.search(query, want=want, k=5, mode="paper")
+        assert (paper.mode, paper.decoder, paper) == ("paper", "learned", paper.plain)
+        assert index.search(query, want=want, mode="exact").decoder == "geometry"
+        assert index.search(query, want=want, mode="paper", decoder="geometry").decoder == "geometry"
+        exact = index.search(query, want=want, k=5, mode="exact", decoder="learned", beam=7)
+        published = index.search(query, want=want, k=5, mode="paper", beam=7)
+        assert {hit.item.id for hit in exact.reranked} == {hit.item.id for hit in published.reranked}
+        for hit in index.search(query, want=want, k=5, mode="scan", decoder="learned"):
+            assert hit.log_probabilities[0] == 0
+            assert all(-50 < gain < 0 for gain in hit.log_probabilities[1:])
+        rounded = index.search(query, want=want, k=5, mode="paper", precision="int8")
+        assert rounded[0].log_probability == pytest.approx(paper[0].log_probability, abs=1)
+    # By torch on a device it finds the same.
+    with Index.open(tmp_path / "index", Model.open(trained, device="cpu")) as index:
+        again = index.search(query, want=want, k=5, mode="paper")
+        assert again.decoder == "learned"
+        assert [hit.item.id for hit in again] == [hit.item.id for hit in paper]
+        assert [hit.score for hit in again] == pytest.approx([hit.score for hit in paper], abs=1e-3)
+    with (
+        Index.open(tmp_path / "index", Model.open(trained, device="cuda:99")) as index,
+        pytest.raises(MissingError, match="torch can't use the device 'cuda:99' here"),
+    ):
+        index.search(query, mode="paper")
 
 
 def test_done_is_done_and_a_changed_quantizer_takes_the_decoder_with_it(

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from genius import manifest
 from genius.data.records import ImageBytes, Item
 from genius.errors import DamagedError, GeniusError, InputError
 from genius.index import build, committing
@@ -179,6 +180,26 @@ def test_verify_notices_rows_that_do_not_fit(index: Path) -> None:
     describe(index)
     with pytest.raises(DamagedError, match="don't name the same rows"):
         describe(index, verify=True)
+
+
+def test_what_samples_miss_in_a_large_file_verify_finds(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "FULL_CHECK_BYTES", 100)
+    monkeypatch.setattr(manifest, "SAMPLED_BLOCKS", 2)
+    monkeypatch.setattr(manifest, "BLOCK_BYTES", 8)
+    add(index, made_up_items(8))
+    for name in ("hi", "rows", "coarse", "exact", "halves"):
+        file = index / f"segments/00000001/{name}.npy"
+        whole = bytearray(file.read_bytes())
+        altered = bytes([*whole[:130], whole[130] ^ 32, *whole[131:]])  # behind the header
+        file.write_bytes(altered)
+        describe(index)
+        with pytest.raises(DamagedError, match=rf"{name}\.npy is damaged"):
+            describe(index, verify=True)
+        file.write_bytes(whole[:-1])
+        with pytest.raises(DamagedError, match=rf"{name}\.npy is damaged"):
+            describe(index)
+        file.write_bytes(whole)
+    describe(index, verify=True)
 
 
 def test_a_full_disk_is_an_error_that_leaves_the_old_state(index: Path) -> None:

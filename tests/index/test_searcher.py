@@ -214,3 +214,21 @@ def test_nothing_is_left() -> None:
     made = pool(0, [5], CODING, removed=1.1)
     asked = ask(np.random.default_rng(0), 2, CODING, [ANY, 0])
     assert [len(found.rows) for found in made.searcher.search(asked, 3, 3)] == [0, 0]
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 1000), CODINGS, st.sampled_from(MODES))
+def test_a_mask_leaves_the_rest_to_be_found(seed: int, coding: Coding, mode: Mode) -> None:
+    made = pool(seed, [20, 12], coding, removed=0.2)
+    random = np.random.default_rng(seed)
+    masks = [random.random(count) < 0.5 for count in (20, 12)]
+    segments = made.searcher._segments
+    rows = {
+        int(row) for segment, mask in zip(segments, masks, strict=True) for row in segment.rows[mask]
+    } & set(made.rows.tolist())
+    asked = ask(random, 2, coding, [ANY, 0])
+    restricted = made.searcher.restricted(masks)
+    assert len(restricted) == len(rows)
+    for query, found in enumerate(restricted.search(asked, 40, 3, mode)):
+        wanted = {int(row) for row in made.rows[made.wanted(int(asked.want[query]))]}
+        assert set(found.rows.tolist()) == rows & wanted

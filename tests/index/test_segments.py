@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from genius.errors import DamagedError, MismatchError
 from genius.index import segments
 from genius.index.segments import Coding, gather, open_segment, write_segment
+from genius.search.packed import PackedCodes
 from tests.index.made_up import CODING, LEARNED, NO_FIRST, block, segment
 
 
@@ -39,7 +43,7 @@ def test_embeddings_are_gathered_through_several_segments(tmp_path: Path) -> Non
 def test_a_damaged_segment_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "s"
     fingerprint = write_segment(path, block(np.random.default_rng(0), 30, LEARNED), LEARNED, "model")
-    for name in ("hi", "firsts", "rows", "exact", "coarse", "modality"):
+    for name in ("hi", "firsts", "rows", "exact", "coarse", "halves", "modality"):
         file = path / f"{name}.npy"
         whole = file.read_bytes()
         for wrong in (whole[:-1], b"", whole[:-1] + bytes([whole[-1] ^ 1]), whole[:9] + b"X" + whole[10:]):
@@ -66,3 +70,35 @@ def test_a_segment_of_an_old_format_is_refused_with_a_way_out(
         fingerprint = write_segment(tmp_path / "s", made, CODING, "model")
     with pytest.raises(MismatchError, match="make the index again, with: genius index"):
         open_segment(tmp_path / "s", CODING, fingerprint)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 999),
+    st.sampled_from([CODING, LEARNED, NO_FIRST]),
+    st.integers(1, 60),
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_segment_opens_to_the_bit_as_it_was_packed(
+    seed: int, coding: Coding, count: int, one_modality: bool, alike: bool
+) -> None:
+    random = np.random.default_rng(seed)
+    made = block(random, count, coding)
+    if one_modality:
+        made.codes[:, 0] = 1
+    if alike:
+        made.codes[:] = made.codes[0]
+    packed, order = PackedCodes.build(made.codes, coding.sizes, coding.semantic)
+    with tempfile.TemporaryDirectory() as folder:
+        opened = segment(Path(folder, "s"), made, coding)
+        assert {name: array.tobytes() for name, array in opened.packed.arrays().items()} == {
+            name: array.tobytes() for name, array in packed.arrays().items()
+        }
+        assert opened.exact.tobytes() == made.joined[order].tobytes()
+        assert opened.halves.tobytes() == made.halves[order].tobytes()
+        assert opened.part(np.zeros(0, np.int64)).allowed is None
+        gone = np.sort(random.choice(made.rows, count // 2, replace=False))
+        allowed = opened.part(gone).allowed
+        expected = ~np.isin(made.rows[order], gone)
+        np.testing.assert_array_equal(np.ones(count, bool) if allowed is None else allowed, expected)

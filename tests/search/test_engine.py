@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from genius.decode.geometry import Geometry
 from genius.errors import InputError
+from genius.search import costs
 from genius.search import engine as engines
 from genius.search.beam import beam_search, ranked_items
-from genius.search.costs import Costs
+from genius.search.costs import Costs, costs_of
 from genius.search.engine import MODES, Engine, Hits, Mode
 from genius.search.packed import PackedCodes
 from genius.search.parts import Part
@@ -237,6 +238,17 @@ def test_a_search_is_measured_and_then_chosen_by_it() -> None:
         first = np.array([-1, 0])
         modes = engine.search(vectors[:2], vectors[:2], first=first, mode="auto").modes
         assert modes == (("fast", "scan") if mode == "mixed" else (mode, mode))
+
+
+def test_costs_are_measured_once_and_only_where_they_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, vectors, _ = geometric_pool()
+    assert costs_of(engine, vectors, vectors, None) == Costs()  # so few items are looked at anyway
+    monkeypatch.setattr(costs, "UNCLEAR", (1, 1_000_000))
+    measured = costs_of(engine, vectors, vectors, None)
+    assert measured != Costs()
+    assert costs_of(engine, vectors, vectors, None) is measured
+    monkeypatch.setattr(costs, "UNCLEAR", (1, 2))
+    assert costs_of(engine, vectors, vectors, None) is measured
 
 
 def test_bad_input() -> None:

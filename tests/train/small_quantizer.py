@@ -21,6 +21,7 @@ from genius.train.quantizer import QuantizerSettings, QuantizerStage
 WIDTH, ITEMS, QUERIES = 24, 120, 90
 SETTINGS = QuantizerSettings(
     batch=48,
+    others=20,
     temperature=0.1,
     gamma=20.0,
     validated=30,

@@ -6,9 +6,12 @@ its row says so: a library that is faster with fewer items is not made to look s
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +34,6 @@ def hugging_face(world: World, *, items: int, beams: int = 50, seed: int = 0) ->
     """
     torch = require("torch", "bench", PURPOSE)
     transformers = require("transformers", "bench", PURPOSE)
-    torch.set_num_threads(1)
     random = np.random.default_rng(seed)
     sizes = [len(book) for book in world.codebooks]
     offsets = 1 + np.cumsum([0, *sizes[:-1]])
@@ -54,7 +56,7 @@ def hugging_face(world: World, *, items: int, beams: int = 50, seed: int = 0) ->
         return list(node)
 
     def run(queries: np.ndarray) -> None:
-        with torch.inference_mode(), warnings.catch_warnings():
+        with torch.inference_mode(), warnings.catch_warnings(), _one_thread(torch):
             warnings.simplefilter("ignore")
             states = prefix(torch.from_numpy(world.vectors[queries])).view(len(queries), 30, config.d_model)
             read = transformers.modeling_outputs.BaseModelOutput(last_hidden_state=states)
@@ -70,6 +72,17 @@ def hugging_face(world: World, *, items: int, beams: int = 50, seed: int = 0) ->
     return System("HF generate", run, clock=time.process_time, build_s=build_s, items=len(chosen))
 
 
+@contextlib.contextmanager
+def _one_thread(torch: Any) -> Iterator[None]:
+    """Torch has threads of its own, which others in this process may want."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _tree(tokens: np.ndarray) -> dict[int, Any]:
     root: dict[int, Any] = {}
     for row in tokens.tolist():
@@ -82,7 +95,6 @@ def _tree(tokens: np.ndarray) -> dict[int, Any]:
 def faiss_systems(world: World, *, graph_items: int, k: int = 10) -> list[System]:
     """Flat in bytes, IVF in bytes over cells of its own and over ours, and HNSW in bytes over a sample."""
     faiss = require("faiss", "bench", PURPOSE)
-    faiss.omp_set_num_threads(1)
     width, count = world.width, len(world)
     product = faiss.METRIC_INNER_PRODUCT
     cells = max(1, min(round(4 * count**0.5), min(count, TRAINING) // 39))
@@ -109,7 +121,7 @@ def faiss_systems(world: World, *, graph_items: int, k: int = 10) -> list[System
         index.train(world.embeddings(_evenly(count, min(items, TRAINING))))
         _fill(name, world, items, index.add)
         build_s = time.process_time() - start
-        size = len(faiss.serialize_index(index)) if items <= 200_000 else _size(index, width, items)
+        size = _size(faiss, index)
 
         def run(queries: np.ndarray, index: Any = index) -> np.ndarray:
             return np.asarray(index.search(world.joined[queries], k)[1])
@@ -132,9 +144,11 @@ def _our_cells(faiss: Any, world: World) -> Any:
     return faiss.IndexIVFScalarQuantizer(coarse, world.width, len(cells), kind, product)
 
 
-def _size(index: Any, width: int, items: int) -> int:
-    """Bytes of a large index without a copy of it: its codes and what each item has beside them."""
-    return items * (width + (8 if hasattr(index, "nprobe") else 0))
+def _size(faiss: Any, index: Any) -> int:
+    """How many bytes of a file an index takes."""
+    with tempfile.TemporaryDirectory(prefix="genius-bench-") as folder:
+        faiss.write_index(index, f"{folder}/index")
+        return Path(folder, "index").stat().st_size
 
 
 def usearch_system(world: World, *, items: int, k: int = 10) -> System:

@@ -112,15 +112,16 @@ def write_network(folder: Path, vector_width: int, sizes: Sequence[int], *, like
     from safetensors.numpy import save_file
 
     from genius.decode.decoder import CodeNetwork, DecoderSettings
-    from genius.decode.export import in_8_bits, prefix_graph, step_graph
+    from genius.decode.export import head_graphs, in_8_bits, prefix_graph, step_graph
     from genius.decode.runtime import TABLE, WEIGHTS, graph_file
 
     t5_small = {"layers": 6, "width": 512, "heads": 8, "head_width": 64, "feed_forward": 2048, "prefix": 30}
-    settings = DecoderSettings(start_from_codebooks=False, **(t5_small if like_paper else {}))  # type: ignore[arg-type]
+    settings = DecoderSettings(start_from_codebooks=False, **(t5_small if like_paper else {}))
     torch.manual_seed(0)
     network = CodeNetwork(vector_width, sizes, settings).eval()
     save_file({TABLE: network.codes.weight.detach().numpy()}, folder / WEIGHTS)
-    for name, content in (("prefix", prefix_graph(network)), ("step", step_graph(network))):
+    graphs = {"prefix": prefix_graph(network), "step": step_graph(network), **head_graphs(network)}
+    for name, content in graphs.items():
         (folder / graph_file(name, "fp32")).write_bytes(content)
         (folder / graph_file(name, "int8")).write_bytes(in_8_bits(content))
 

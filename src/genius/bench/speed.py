@@ -12,9 +12,10 @@ import numpy as np
 
 from genius.bench import others, ours
 from genius.bench.timing import System, measure, one_thread
-from genius.bench.world import World, make_world
+from genius.bench.world import World, make_world, real_world
 from genius.display import Table
 from genius.errors import InputError
+from genius.index.index import Index
 
 SIZES = (3, *[4096] * 8)
 """As the paper's codes: a modality, and eight levels of 4096."""
@@ -39,7 +40,7 @@ class SpeedSettings:
     libraries: bool = True
     graph_items: int = 20_000
     """How many a graph (HNSW) holds at most: to make one of a million takes minutes."""
-    flat_items: int = 1_000_000
+    library_items: int = 1_000_000
     """Up to how many items the other libraries are measured at all."""
     seed: int = 0
 
@@ -74,9 +75,8 @@ class Speed:
 
 def measure_speed(settings: SpeedSettings, rows: Sequence[ours.Row] = ours.ROWS) -> list[Speed]:
     """Measure all systems at all numbers of items, with codes that are made up."""
-    one_thread()
     found = []
-    with tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch:
+    with one_thread(), tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch:
         networks = Path(scratch, "networks")
         networks.mkdir()
         ours.write_network(networks, settings.width, SIZES, like_paper=settings.like_paper)
@@ -102,7 +102,7 @@ def speeds(
     k = settings.k
     systems = ours.exhaustive(world, k)
     systems += ours.systems(world, networks, rows, k=k) if networks else []
-    if settings.libraries and len(world) <= settings.flat_items:
+    if settings.libraries and len(world) <= settings.library_items:
         systems += others.faiss_systems(world, graph_items=settings.graph_items, k=k)
         systems.append(others.usearch_system(world, items=settings.graph_items, k=k))
     if settings.hugging_face:
@@ -165,3 +165,16 @@ def table(found: Sequence[Speed], count: int) -> Table:
                 one.holds,
             )
     return made
+
+
+def measure_index(path: Path, settings: SpeedSettings, rows: Sequence[ours.Row] = ours.ROWS) -> list[Speed]:
+    """Measure all systems over the items of an index, with queries that are like some of them."""
+    with (
+        one_thread(),
+        Index.open(path) as index,
+        tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch,
+    ):
+        world = real_world(index, settings.queries, settings.seed)
+        sizes = [len(book) for book in world.codebooks]
+        ours.write_network(Path(scratch), world.vectors.shape[1], sizes, like_paper=settings.like_paper)
+        return speeds(world, Path(scratch), settings, rows)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,9 +64,11 @@ class System:
         return float(np.quantile(self.times, share))
 
 
-def one_thread() -> None:
-    """Let this process multiply matrices on one thread: others would spin, and be counted."""
-    require("threadpoolctl", "bench", "measuring speed").threadpool_limits(1)
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Meanwhile this process multiplies matrices on one thread: others would spin, and be counted."""
+    with require("threadpoolctl", "bench", "measuring speed").threadpool_limits(1):
+        yield
 
 
 def measure(systems: Sequence[System], queries: int, rounds: int) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from genius.errors import InputError
+from genius.index.index import Index
 from genius.progress import bar
 from genius.search.asked import halves
 from genius.search.packed import PackedCodes
@@ -24,7 +25,7 @@ BLOCK = 1 << 14
 SHARES = (0.4, 0.4, 0.2)
 """Of the modalities."""
 NOISE = 0.3
-SCALE = 0.25 / 127
+LARGEST = 6.0  # of an embedding's numbers, how many times the usual one is kept in bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +140,12 @@ def open_world(folder: Path, sizes: Sequence[int]) -> World:
     """The world that was made up in a folder, mapped from its files: any number of processes share it."""
     mapped = {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
     count = len(mapped["coarse"])
-    kept = {name: mapped[name] for name in ("hi", "lo", "firsts", "cells") if name in mapped}
+    names = [name for name in mapped if name in ("hi", "lo", "firsts", "cells")]
+    kept = {name: mapped[name] for name in names}
     packed = PackedCodes.from_arrays(kept, sizes, 1, count)
-    part = Part(packed, coarse=mapped["coarse"], scale=SCALE, halves=mapped["halves"])
+    part = Part(
+        packed, coarse=mapped["coarse"], scale=_scale(mapped["coarse"].shape[1]), halves=mapped["halves"]
+    )
     books = [np.array(mapped[f"book_{level}"]) for level in range(len(sizes))]
     asked = np.array(mapped["asked"])
     return World([part], books, asked, asked, np.array(mapped["wanted"]), float(mapped["pack_s"]), real=False)
@@ -163,4 +167,25 @@ def _like(
 
 
 def _bytes(vectors: np.ndarray) -> np.ndarray:
-    return np.rint(np.clip(vectors / SCALE, -127, 127)).astype(np.int8)
+    return np.rint(np.clip(vectors / _scale(vectors.shape[1]), -127, 127)).astype(np.int8)
+
+
+def _scale(width: int) -> float:
+    return float(LARGEST * width**-0.5 / 127)
+
+
+def real_world(index: Index, queries: int, seed: int = 0) -> World:
+    """The items of an index, and queries that are like some of them: embeddings and codes with noise."""
+    random = np.random.default_rng(seed)
+    quantizer, parts = index.model.quantizer, index.searcher.engine().parts
+    nothing = np.zeros((0, index.model.width), np.float32)
+    world = World(parts, list(quantizer.codebooks), nothing, nothing, np.zeros(0, np.int64), None, real=True)
+    chosen = random.integers(0, len(world), queries)
+    joined, codes = world.embeddings(chosen), world.codes(chosen)
+    vectors = quantizer.reconstruct(codes)
+    noisy = [
+        rows + random.normal(size=rows.shape) * NOISE * rows.shape[1] ** -0.5 for rows in (vectors, joined)
+    ]
+    units = [(rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32) for rows in noisy]
+    first = codes[:, 0].astype(np.int64) if quantizer.semantic else np.full(queries, -1)
+    return replace(world, vectors=units[0], joined=units[1], first=first)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from genius.cli.index import add_all
+from genius.cli.index import add_all, collect
 
 _Index = Annotated[Path, typer.Argument(help="The index to change.")]
 _Model = Annotated[Path | None, typer.Option("--model", "-m", help="The index's model, if it was moved.")]
@@ -37,8 +37,9 @@ def add(
     """Add the items of SOURCE to INDEX, to be found at once; an id that is there gets its new content."""
     from genius.index.index import Index
 
+    counted = collect(source, root, strict)
     with Index.open(index, model) as target:
-        add_all(target, index, source, workers=workers, root=root, strict=strict)
+        add_all(target, index, *counted, strict=strict, workers=workers)
 
 
 def remove(
@@ -80,7 +81,8 @@ def _lines(name: str) -> Iterator[str]:
 
     try:
         content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        yield from (line for line in content.decode().splitlines() if line)
+        # Not splitlines: an id may hold one of the characters that Unicode also calls an end of a line.
+        yield from (id for line in content.decode().split("\n") if (id := line.removesuffix("\r")))
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", path=name) from error
     except UnicodeDecodeError:

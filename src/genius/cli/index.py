@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from genius.data.read import Collection
     from genius.index.index import Index
 
 
@@ -30,22 +31,28 @@ def index(
     from genius.index.index import Index
     from genius.index.view import is_index
 
+    counted = collect(source, root, strict)
     with Index.open(out, model) if is_index(out) else Index.create(out, model) as target:
-        add_all(target, out, source, workers=workers, root=root, strict=strict)
+        add_all(target, out, *counted, strict=strict, workers=workers)
 
 
-def add_all(
-    target: Index, name: Path, source: Path, *, workers: int, root: Path | None, strict: bool
-) -> None:
-    """Add a collection to an index, and say what became of it."""
-    from genius.cli.show import show_failures
+def collect(source: Path, root: Path | None, strict: bool) -> tuple[Collection, int]:
+    """The collection at `source`, and how many items it has; read before an index is made for it."""
     from genius.data.read import read
-    from genius.encode.runtime import cores
     from genius.progress import log_to_terminal, track
 
     log_to_terminal()
     collection = read(source, root=root, strict=strict)
-    total = sum(1 for _ in track(collection, "reading"))
+    return collection, sum(1 for _ in track(collection, "reading"))
+
+
+def add_all(
+    target: Index, name: Path, collection: Collection, total: int, *, strict: bool, workers: int
+) -> None:
+    """Add a collection to an index, and say what became of it."""
+    from genius.cli.show import show_failures
+    from genius.encode.runtime import cores
+
     report = target.add(collection, strict=strict, workers=workers or cores(), total=total)
     typer.echo(
         f"{name}: {len(target):,} items; {report.added:,} added now, {report.replaced:,} replaced, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import typer
 from typer.testing import CliRunner
 
 from genius.cli import app
@@ -17,10 +18,17 @@ Made from `--help` by `make docs`; a test keeps it true.
 
 def reference() -> str:
     """The page: the program's help, then each command's."""
-    names = [command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands]
     parts = [_HEAD, _section("genius", [])]
-    parts += [_section(f"genius {name}", [name]) for name in names]
+    parts += [_section(f"genius {name}", [name]) for name in _names(app)]
+    for group in app.registered_groups:
+        assert group.name is not None and group.typer_instance is not None
+        for name in _names(group.typer_instance):
+            parts.append(_section(f"genius {group.name} {name}", [group.name, name]))
     return "\n".join(parts)
+
+
+def _names(commands: typer.Typer) -> list[str]:
+    return [one.name or str(getattr(one.callback, "__name__", "")) for one in commands.registered_commands]
 
 
 def _section(title: str, arguments: list[str]) -> str:

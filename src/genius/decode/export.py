@@ -1,15 +1,18 @@
-"""The learned decoder as two ONNX graphs, in single precision and in 8 bits, checked against torch.
+"""The learned decoder as ONNX graphs, in single precision and in 8 bits, checked against torch.
 
 `prefix` makes of queries what cross-attention reads, once for each; `step` appends rows to their trees. The
-graphs are written by hand: that keeps them small, and of shapes that ONNX Runtime knows how to fuse. The
-table of embeddings is in neither: rows of it come in, and what comes out is compared with it outside.
+graphs are written by hand: that keeps them small, and of shapes that ONNX Runtime knows how to fuse. Matrices
+that are multiplied with the same rows are one matrix, as fewer and wider products are quicker.
+
+The table of embeddings is in neither: rows of it come in. What comes out is compared with it outside, in
+single precision; in 8 bits that is a graph too for each level of many codes, `head-1` and so on.
 """
 
 from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +20,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from genius.decode.decoder import Attention, CodeNetwork, DecoderLayer
+from genius.decode.decoder import CodeNetwork, DecoderLayer
 from genius.decode.decoding import Decoder
-from genius.decode.runtime import OnnxDecoder, Precision
+from genius.decode.runtime import MANY, OnnxDecoder, Precision, head_name
 from genius.decode.torch_decoding import TorchDecoder
 from genius.encode.onnx_graph import Graph
 from genius.errors import GeniusError, InputError, require
@@ -54,7 +57,7 @@ def export_decoder(network: CodeNetwork, vectors: np.ndarray, codes: np.ndarray)
     plain = {"prefix": prefix_graph(network), "step": step_graph(network)}
     graphs: dict[Precision, dict[str, bytes]] = {
         "fp32": plain,
-        "int8": {name: in_8_bits(content) for name, content in plain.items()},
+        "int8": {name: in_8_bits(content) for name, content in {**plain, **head_graphs(network)}.items()},
     }
     table = network.codes.weight.detach().cpu().numpy()
     expected = _walk(TorchDecoder(network, network.codes.weight.device), vectors, codes)
@@ -97,10 +100,10 @@ def prefix_graph(network: CodeNetwork) -> bytes:
             value = graph.node("Relu", value)
     value = graph.node("Reshape", value, np.array([-1, settings.prefix, settings.width]))
     value = graph.normed(value, network.prefix_norm)
-    for number, layer in enumerate(_layers(network)):
-        shape = "queries", settings.heads, settings.prefix, settings.head_width
-        graph.output(f"key_{number}", graph.heads(value, layer.read.key, layer.read), shape)
-        graph.output(f"value_{number}", graph.heads(value, layer.read.value, layer.read), shape)
+    shape = "queries", settings.heads, settings.prefix, settings.head_width
+    reading = [one for layer in _layers(network) for one in (layer.read.key, layer.read.value)]
+    for number, part in enumerate(graph.heads(value, reading, settings.heads)):
+        graph.output(f"{('key', 'value')[number % 2]}_{number // 2}", part, shape)
     return graph.bytes()
 
 
@@ -126,21 +129,39 @@ def step_graph(network: CodeNetwork) -> bytes:
             for kind, count in (("memory", settings.prefix), ("past", "past"))
         )
         normed = graph.normed(value, layer.look_norm)
-        new = [graph.heads(normed, one, layer.look) for one in (layer.look.key, layer.look.value)]
+        look = layer.look
+        asking, *new = graph.heads(normed, [look.query, look.key, look.value], heads)
         shape = "queries", heads, "all", head_width
         graph.node("Concat", past[0], new[0], axis=2)
         keys = graph.rename(f"key_{number}", shape)
         graph.node("Concat", past[1], new[1], axis=2)
         values = graph.rename(f"value_{number}", shape)
-        looked = graph.attention(normed, layer.look, keys, values, (paths, bias))
+        looked = graph.attention(asking, keys, values, look.out, (paths, bias))
         value = graph.node("Add", value, looked)
-        normed = graph.normed(value, layer.read_norm)
-        value = graph.node("Add", value, graph.attention(normed, layer.read, memory[0], memory[1], None))
+        (asking,) = graph.heads(graph.normed(value, layer.read_norm), [layer.read.query], heads)
+        value = graph.node("Add", value, graph.attention(asking, memory[0], memory[1], layer.read.out, None))
         normed = graph.normed(value, layer.think_norm)
         wide = graph.node("Relu", graph.node("MatMul", normed, _array(layer.widen.weight).T))
         value = graph.node("Add", value, graph.node("MatMul", wide, _array(layer.narrow.weight).T))
     graph.output("hidden", graph.normed(value, network.norm), ("queries", "rows", settings.width))
     return graph.bytes()
+
+
+def head_graphs(network: CodeNetwork) -> dict[str, bytes]:
+    """From hidden rows [rows, width] to the logits of a level, for each level of many codes; by name.
+
+    They are graphs of their own, as ONNX Runtime always computes all results of a graph.
+    """
+    table = _array(network.codes.weight) * np.float32(network.settings.width**-0.5)
+    graphs = {}
+    for level, (first, size) in enumerate(zip(network.offsets, network.sizes, strict=True)):
+        if size >= MANY:
+            graph = Graph("head")
+            hidden = graph.input("hidden", np.float32, ("rows", network.settings.width))
+            logits = graph.node("MatMul", hidden, table[first : first + size].T)
+            graph.output("logits", logits, ("rows", size))
+            graphs[head_name(level)] = graph.bytes()
+    return graphs
 
 
 class _Graph(Graph):
@@ -152,14 +173,16 @@ class _Graph(Graph):
         size = self.node("Sqrt", self.node("Add", mean, np.float32(norm.eps or 0)))
         return self.node("Mul", self.node("Div", value, size), _array(norm.weight))
 
-    def heads(self, value: str, layer: nn.Linear, attention: Attention) -> str:
-        """A linear map, as [queries, heads, rows, head_width]."""
-        mapped = self.node("MatMul", value, _array(layer.weight).T)
-        split = self.node("Reshape", mapped, np.array([0, 0, attention.heads, -1]))
-        return self.node("Transpose", split, perm=[0, 2, 1, 3])
+    def heads(self, value: str, maps: Sequence[nn.Linear], heads: int) -> list[str]:
+        """Linear maps, each as [queries, heads, rows, head_width]."""
+        weights = np.concatenate([_array(one.weight).T for one in maps], axis=1)
+        mapped = self.node("MatMul", value, weights)
+        split = self.node("Reshape", mapped, np.array([0, 0, len(maps) * heads, -1]))
+        turned = self.node("Transpose", split, perm=[0, 2, 1, 3])
+        return [turned] if len(maps) == 1 else self.split(turned, len(maps), axis=1)
 
     def attention(
-        self, rows: str, attention: Attention, keys: str, values: str, seen: tuple[str, str] | None
+        self, asking: str, keys: str, values: str, out: nn.Linear, seen: tuple[str, str] | None
     ) -> str:
         """What rows take from keys and values: from all, or from those that are seen (paths and bias).
 
@@ -167,7 +190,7 @@ class _Graph(Graph):
         a row does not see is left out of the softmax between them, which would take longer than both.
         """
         across = self.node("Transpose", keys, perm=[0, 1, 3, 2])
-        products = self.node("MatMul", self.heads(rows, attention.query, attention), across)
+        products = self.node("MatMul", asking, across)
         if seen is None:
             weights = self.node("Softmax", products, axis=-1)
         else:
@@ -184,7 +207,7 @@ class _Graph(Graph):
             )
         found = self.node("Transpose", self.node("MatMul", weights, values), perm=[0, 2, 1, 3])
         found = self.node("Reshape", found, np.array([0, 0, -1]))
-        return self.node("MatMul", found, _array(attention.out.weight).T)
+        return self.node("MatMul", found, _array(out.weight).T)
 
 
 def in_8_bits(content: bytes) -> bytes:

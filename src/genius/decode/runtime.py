@@ -14,15 +14,23 @@ from genius.encode.runtime import session
 
 Precision = Literal["fp32", "int8"]
 Graphs = Mapping[str, bytes | str]
-"""The graphs `prefix` and `step`, or their paths."""
+"""The graphs `prefix` and `step`, and in 8 bits those of heads, or their paths."""
 
 DECODER_FILES = "decoder"
 """How the names of a model's files begin that are its decoder's."""
 WEIGHTS, TABLE = f"{DECODER_FILES}.safetensors", "codes.weight"
 """Where a model keeps the network's weights, and among them the embeddings of codes."""
 
+MANY = 1024
+"""From how many codes on a level is compared with in 8 bits: with fewer that saves nothing."""
+
 Cache = dict[str, Any]
 """Keys and values of the layers by name, where ONNX Runtime left them."""
+
+
+def head_name(level: int) -> str:
+    """What the graph is called that compares with a level's codes (the first is 0)."""
+    return f"head-{level}"
 
 
 def graph_file(graph: str, precision: Precision) -> str:
@@ -34,7 +42,8 @@ class OnnxDecoder:
     """A `Decoder` by exported graphs.
 
     Args:
-        graphs: `prefix` and `step`, as `genius.decode.export` makes them.
+        graphs: `prefix` and `step`, as `genius.decode.export` makes them; and those of heads, where what
+            comes out is compared with embeddings in 8 bits.
         table: the embeddings of the start and of all codes, [1 + codes, width].
         sizes: codes by level.
         threads: of ONNX Runtime; by default one for each core.
@@ -47,12 +56,14 @@ class OnnxDecoder:
         self._prefix, self._step = session(graphs["prefix"], threads), session(graphs["step"], threads)
         self.vector_width = int(self._prefix.get_inputs()[0].shape[1])
         self._table = np.ascontiguousarray(table, np.float32)
-        # Embeddings leave the network shorter than they enter it, by the square root of their width.
         scale = np.float32(table.shape[1] ** -0.5)
-        self._heads = [
-            np.ascontiguousarray(self._table[first : first + size].T) * scale
-            for first, size in zip(offsets(self.sizes), self.sizes, strict=True)
-        ]
+        self._heads: list[Callable[[np.ndarray], np.ndarray]] = []
+        for level, (first, size) in enumerate(zip(offsets(self.sizes), self.sizes, strict=True)):
+            if head_name(level) in graphs:
+                self._heads.append(_graph_head(session(graphs[head_name(level)], threads)))
+            else:
+                # Embeddings leave the network shorter than they enter it, by the square root of their width.
+                self._heads.append(_head(np.ascontiguousarray(self._table[first : first + size].T) * scale))
         self._kept = [found.name for found in self._prefix.get_outputs()]
         past = next(given for given in self._step.get_inputs() if given.name.startswith("past_"))
         self._heads_shape: tuple[int, int] = past.shape[1], past.shape[3]
@@ -71,8 +82,10 @@ class OnnxDecoder:
 
         with safe_open(file(WEIGHTS), "numpy") as weights:
             table = weights.get_tensor(TABLE)
-        graphs = {name: str(file(graph_file(name, precision))) for name in ("prefix", "step")}
-        return cls(graphs, table, sizes, threads)
+        names = ["prefix", "step"]
+        if precision == "int8":
+            names += [head_name(level) for level, size in enumerate(sizes) if size >= MANY]
+        return cls({name: str(file(graph_file(name, precision))) for name in names}, table, sizes, threads)
 
     def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> TreeDecoding:
         """Start with one row for each query vector [n, width], behind its first code if that is given."""
@@ -100,7 +113,17 @@ class OnnxDecoder:
 
     def scores(self, hidden: np.ndarray, places: np.ndarray, level: int) -> np.ndarray:
         """Log-probabilities float32 [rows, codes] of a level."""
-        return log_softmax(hidden.reshape(-1, hidden.shape[2])[places] @ self._heads[level])
+        return log_softmax(self._heads[level](hidden.reshape(-1, hidden.shape[2])[places]))
+
+
+def _head(vectors: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Compares rows [rows, width] with the vectors [width, codes] of a level: logits [rows, codes]."""
+    return lambda rows: np.asarray(rows @ vectors)
+
+
+def _graph_head(graph: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """The same by a graph."""
+    return lambda rows: np.asarray(graph.run(["logits"], {"hidden": rows})[0])
 
 
 def _value(array: np.ndarray) -> Any:

@@ -1,12 +1,21 @@
-"""The learned decoder run by torch: for validation while it is trained, and for search on a GPU."""
+"""The learned decoder run by torch: for validation while it is trained, and for search on a GPU.
+
+All queries of a search are one batch on the device. Only what decides goes back and forth: numbers of rows
+and codes one way, log-probabilities of the next level's codes the other.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from genius.decode.decoder import Cache, CodeNetwork
+from genius.decode.decoder import Cache, CodeNetwork, DecoderSettings
 from genius.decode.tree import TreeDecoding, begin
+from genius.errors import MissingError
 
 
 class TorchDecoder:
@@ -15,6 +24,33 @@ class TorchDecoder:
     def __init__(self, network: CodeNetwork, device: str | torch.device = "cpu") -> None:
         self.network, self.device = network.to(device).eval(), torch.device(device)
         self.sizes, self.vector_width = network.sizes, network.vector_width
+
+    @classmethod
+    def open(
+        cls,
+        weights: Path,
+        vector_width: int,
+        sizes: Sequence[int],
+        network: Mapping[str, Any],
+        device: str | torch.device,
+    ) -> TorchDecoder:
+        """The decoder of a model, by its file of weights and its network's settings.
+
+        Raises MissingError if there is no such device.
+        """
+        from safetensors.torch import load_file
+
+        # The weights are all there: nothing has to start from codebooks.
+        settings = DecoderSettings(**{**network, "start_from_codebooks": False})
+        made = CodeNetwork(vector_width, sizes, settings)
+        made.load_state_dict(load_file(weights))
+        try:
+            return cls(made, device)
+        except (RuntimeError, AssertionError) as error:
+            raise MissingError(
+                f"torch can't use the device {str(device)!r} here ({str(error).splitlines()[0]}): "
+                "choose another, or install a torch that was made for it"
+            ) from error
 
     def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> TreeDecoding:
         """Start with one row for each query vector [n, width], behind its first code if that is given."""

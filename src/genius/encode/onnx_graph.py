@@ -53,6 +53,12 @@ class Graph:
         self._nodes.append(self._onnx.helper.make_node(operator, names, [result], **attributes))
         return result
 
+    def split(self, value: str, parts: int, axis: int) -> list[str]:
+        """A value cut into so many equal parts along an axis."""
+        results = [self._new("split") for _ in range(parts)]
+        self._nodes.append(self._onnx.helper.make_node("Split", [value], results, axis=axis))
+        return results
+
     def linear(self, value: str, weight: np.ndarray, bias: np.ndarray) -> str:
         """`value · weightᵀ + bias`, the weight as PyTorch keeps it."""
         return self.node("Add", self.node("MatMul", value, weight.T), bias)

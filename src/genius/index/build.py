@@ -96,7 +96,7 @@ class Builder:
             for chunk in chunks:
                 stored = self._catalogue.stored(id for id in map(id_of, chunk) if _is_unicode(id))
                 items = [item for change in chunk if (item := self._changed(change, stored)) is not None]
-                self._take([item for item in items if self._can_be_kept(item)], stored)
+                self._take(items, stored)
         return self._report
 
     def _chunks(
@@ -111,20 +111,25 @@ class Builder:
                 if not self._touched.isdisjoint(map(id_of, chunk)):
                     self._commit()  # an id that comes again takes the place of what it stood for
                 yield chunk
-                if len(self._pending) >= max(committing.BLOCK, min(self._report.added, committing.LARGEST)):
+                if len(self._touched) >= max(committing.BLOCK, min(self._report.added, committing.LARGEST)):
                     self._commit()
                 shown.advance(len(chunk))
             self._commit()
 
     def _changed(self, change: Change, stored: Mapping[str, tuple[int, Entry]]) -> Item | None:
+        """The item after a change, if it must be looked at again; its picture may be gone, if it need not."""
         id = id_of(change)
         try:
             if id not in stored:
                 raise InputError("is not in the index: add it")
-            return changed(item_of(stored[id][1], self._catalogue.path), change)
+            row, entry = stored[id]
+            old = item_of(entry, self._catalogue.path)
+            new = changed(old, change)
+            same = new.image is old.image and self._settled(entry_of(new, entry.picture), row, entry)
         except InputError as error:
             self._fail(id, error)
             return None
+        return new if not same and self._can_be_kept(new) else None
 
     def _take(self, items: list[Item], stored: Mapping[str, tuple[int, Entry]]) -> None:
         """Code the items that are not known as they are; for new metadata alone, codes stay."""
@@ -165,11 +170,14 @@ class Builder:
             entry = entry_of(item, picture_key(item.image))
         except InputError:
             return False  # coding it will say what is wrong
+        return self._settled(entry, row, old)
+
+    def _settled(self, entry: Entry, row: int, old: Entry) -> bool:
         if entry.content == old.content:
             self._report.known += 1
         elif replace(entry, metadata=old.metadata, content=old.content) == old:
             self._revised[row] = entry
-            self._touched.add(item.id)
+            self._touched.add(entry.id)
         else:
             return False
         return True

@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 
 from genius.errors import InputError, MismatchError
-from genius.index.database import Database
+from genius.index.database import PATIENCE, Database
 from genius.index.entries import COLUMNS, Entry
 from genius.index.filters import Condition
 
@@ -225,7 +225,9 @@ class Catalogue(Database):
         )
         if self._ask("PRAGMA freelist_count")[0][0]:
             self._ask("VACUUM")
+        self._ask("PRAGMA busy_timeout = 0")  # whoever reads is not waited for: the next one does it
         self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._ask(f"PRAGMA busy_timeout = {1000 * PATIENCE}")
 
     def keep_pictures(self, pictures: Iterable[tuple[bytes, bytes]]) -> None:
         """Keep the bytes of pictures under their hashes, for items that will be committed."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from genius.errors import DamagedError, GeniusError
 from genius.index.catalogue import Catalogue, SegmentEntry
 from genius.index.entries import Entry
 from genius.index.leftovers import remove_leftovers
 from genius.index.merging import Merged, merge, taken_in, together
 from genius.index.segments import Block, Coding, open_segment, segment_path, write_segment
+
+log = logging.getLogger(__name__)
 
 BLOCK = 1 << 17
 """How many items are committed at a time at first, in one segment; such a one is not taken into another."""
@@ -66,10 +70,19 @@ class Committer:
             merged=[one.number for one in older] if taken is not None else [],
             dropped=[] if taken is None else taken.dropped.tolist(),
         )
-        if older and not quick:  # what is new is there by now; this is for those who search later
-            self._replace([*older, segment])
+        if older and not quick:
+            self._replace_if_possible([*older, segment])
         if older:
             self.clear()
+
+    def _replace_if_possible(self, segments: Sequence[SegmentEntry]) -> None:
+        """Merge for the sake of later searches; what was added is there by now, whatever comes of this."""
+        try:
+            self._replace(segments)
+        except DamagedError:
+            raise
+        except (OSError, GeniusError) as error:
+            log.warning("%s: segments were not merged now, but will be later: %s", self.path, error)
 
     def compact(self) -> Compacted:
         """Make all segments one, without removed items; and let go of all that nobody names."""

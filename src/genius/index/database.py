@@ -12,6 +12,9 @@ from typing import Any
 
 from genius.errors import DamagedError, GeniusError
 
+PATIENCE = 60
+"""How many seconds a connection waits for another one that writes."""
+
 
 class Database:
     """The file at `path`, which is there."""
@@ -33,7 +36,9 @@ class Database:
         connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
         if connection is None:
             # Threads don't share it, but whoever closes the catalogue closes all.
-            connection = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(
+                self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            )
             self._connections.append(connection)
             self._own.connection = connection
             self._ask("PRAGMA synchronous = FULL")

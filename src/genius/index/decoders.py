@@ -52,18 +52,18 @@ class Decoders:
             if (name, precision) not in self._opened:
                 self._opened[name, precision] = self._open(name, precision)
             decoder = self._opened[name, precision]
-        return Chosen(_called(decoder), decoder)
+        return Chosen(self._default if name == "default" else name, decoder)
+
+    @property
+    def _default(self) -> str:
+        """What the model's default decoder is."""
+        decoder = self._model.decoder
+        if isinstance(decoder, Geometry):
+            return "geometry"
+        return "learned" if isinstance(decoder, OnnxDecoder) else "mixed"
 
     def _open(self, name: str, precision: Precision) -> Decoder:
+        name = self._default if name == "default" else name
         if name == "learned":
             return self._model.learned_decoder(precision, threads=1)
-        decoder = self._model.decoder if name == "default" else self._model.geometry
-        if isinstance(decoder, OnnxDecoder):
-            return self._model.learned_decoder(precision, threads=1)
-        return QuickGeometry(decoder) if isinstance(decoder, Geometry) else decoder
-
-
-def _called(decoder: Decoder) -> str:
-    if isinstance(decoder, QuickGeometry):
-        return "geometry"
-    return "learned" if isinstance(decoder, OnnxDecoder) else "mixed"
+        return QuickGeometry(self._model.geometry) if name == "geometry" else self._model.decoder

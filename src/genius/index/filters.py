@@ -67,6 +67,8 @@ class _Reader:
             raise InputError(
                 f"a filter is a mapping like {{'brand': 'acme'}}, and this is a {type(filter).__name__}"
             )
+        if not filter:
+            self._count()  # it asks for nothing, but a list may hold many of them
         found = []
         for key, asked in filter.items():
             if not isinstance(key, str):

@@ -32,7 +32,7 @@ from genius.index.decoders import DecoderName, Decoders
 from genius.index.entries import item_of
 from genius.index.hit import Hits, hits_of
 from genius.index.leftovers import opening
-from genius.index.searcher import Asked, Candidates
+from genius.index.searcher import Asked, Candidates, Searcher
 from genius.index.segments import Coding
 from genius.index.view import View, make_folder, open_view
 from genius.index.writing import Writing
@@ -179,6 +179,15 @@ class Index(Browsing, Writing):
         """What answers each query; all see the same version of the index, and have the same filter."""
         how = Asking(k, beam, rerank, mode, decoder, precision, filter, exclude)
         return self._search_all([asking.query_of(query, None, None, None) for query in queries], want, how)
+
+    @property
+    def searcher(self) -> Searcher:
+        """What searches the current version, by vectors. Raises InputError if it is empty."""
+        with self._reading() as view:
+            pass
+        if not len(view):
+            raise InputError("the index is empty: add items first", path=self.path)
+        return view.searcher
 
     def _search_all(self, queries: Sequence[Query], want: Modality | str | None, how: Asking) -> list[Hits]:
         wanted = None if want is None else Modality.parse(want)

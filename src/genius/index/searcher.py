@@ -18,7 +18,7 @@ import numpy as np
 from genius.decode.decoding import Decoder
 from genius.index.segments import Segment, gather
 from genius.quantize.quantizer import Quantizer
-from genius.search.costs import Costs
+from genius.search.costs import Costs, costs_of
 from genius.search.engine import Engine, Hits, Mode
 from genius.search.parts import Part
 from genius.search.tracing import below, trace
@@ -122,7 +122,7 @@ class Searcher:
         weight: how much joined embeddings count in re-ranking.
         segments: where codes and embeddings are.
         removed: rows of the catalogue that no longer stand for an item, sorted.
-        costs: what `auto` goes by.
+        costs: what `auto` goes by; without them it is measured where that matters.
     """
 
     def __init__(
@@ -173,6 +173,16 @@ class Searcher:
                 self._fill(found, parts, asked, anywhere, mine[np.array(lacking)[mine]], how)
         return _all(found)
 
+    def engine(self, decoder: Decoder | None = None, parts: Sequence[Part] | None = None) -> Engine:
+        """The engine over these items, or over some of them."""
+        return Engine(
+            self._parts if parts is None else parts,
+            self._decoder if decoder is None else decoder,
+            self._quantizer.codebooks,
+            self._weight,
+            self._costs,
+        )
+
     def _fill(
         self,
         found: list[Candidates | None],
@@ -185,8 +195,10 @@ class Searcher:
         """Search for some of the queries, in both rankings."""
         if not len(mine):
             return
-        engine = Engine(parts, how.decoder, self._quantizer.codebooks, self._weight, self._costs)
+        engine = self.engine(how.decoder, parts)
         some, first = asked[mine], first[mine]
+        if how.mode == "auto" and self._costs is None:
+            engine.costs = costs_of(engine, some.vectors, some.joined, first)
         searched = engine.find(some.vectors, first=first, k=how.k, beams=how.beams, mode=how.mode)
         rankings = [engine.rank(searched, some.joined, how.k, plain=plain) for plain in (True, False)]
         for place, query in enumerate(mine):

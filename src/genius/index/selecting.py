@@ -18,7 +18,7 @@ from genius.index.searcher import Searcher
 from genius.index.segments import Segment
 
 REMEMBERED = 8
-"""How many selections of a version are remembered; each takes 5 bytes a row."""
+"""How many filters of a version are remembered; each takes 5 bytes a row."""
 
 
 class Selections:
@@ -26,32 +26,28 @@ class Selections:
 
     def __init__(self, searcher: Searcher, segments: Sequence[Segment]) -> None:
         self._searcher, self._segments = searcher, segments
-        self._known: OrderedDict[tuple[Condition | None, tuple[int, ...]], Searcher] = OrderedDict()
+        self._known: OrderedDict[Condition, Searcher] = OrderedDict()
         self._one = threading.Lock()
 
     def searcher(
         self, catalogue: Catalogue, condition: Condition | None, exclude: Sequence[int] = ()
     ) -> Searcher:
         """What finds only the items that fulfil a condition, and none of these rows."""
-        if condition is None and not len(exclude):
-            return self._searcher
-        key = condition, tuple(sorted(exclude))
+        found = self._searcher if condition is None else self._fulfilling(catalogue, condition)
+        if not len(exclude):
+            return found
+        return found.restricted([~np.isin(segment.rows, exclude) for segment in self._segments])
+
+    def _fulfilling(self, catalogue: Catalogue, condition: Condition) -> Searcher:
         with self._one:
-            found = self._known.get(key)
+            found = self._known.get(condition)
             if found is not None:
-                self._known.move_to_end(key)
+                self._known.move_to_end(condition)
                 return found
-        found = self._searcher.restricted(self._masks(catalogue, condition, np.array(key[1], np.int64)))
+        rows = catalogue.where(condition)
+        found = self._searcher.restricted([np.isin(segment.rows, rows) for segment in self._segments])
         with self._one:
-            self._known[key] = found
+            self._known[condition] = found
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         return found
-
-    def _masks(
-        self, catalogue: Catalogue, condition: Condition | None, exclude: np.ndarray
-    ) -> list[np.ndarray]:
-        if condition is None:
-            return [~np.isin(segment.rows, exclude) for segment in self._segments]
-        rows = np.setdiff1d(catalogue.where(condition), exclude, assume_unique=True)
-        return [np.isin(segment.rows, rows) for segment in self._segments]

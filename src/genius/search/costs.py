@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from genius.decode.decoding import Decoder
 from genius.search.reranking import rank
 
 if TYPE_CHECKING:
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
 
 ROUNDS = 5
 ITEMS = 20_000
+
+UNCLEAR = (5_000, 1_000_000)
+"""Between so many items it depends on machine and decoder which is quicker; with fewer, looking at all is."""
+
+_KNOWN: WeakKeyDictionary[Decoder, Costs] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,17 @@ class Costs:
     def prefer_scan(self, items: np.ndarray) -> np.ndarray:
         """Whether looking at so many items takes no longer than decoding: bool, of the same shape."""
         return np.asarray(self.scan + self.item * items <= self.fast)
+
+
+def costs_of(
+    engine: Engine, vectors: np.ndarray, joined: np.ndarray | None, first: np.ndarray | None
+) -> Costs:
+    """What searching costs with an engine's decoder: measured once in a process, and only if that matters."""
+    if engine.decoder not in _KNOWN:
+        if not UNCLEAR[0] <= len(engine) <= UNCLEAR[1]:
+            return Costs()
+        _KNOWN[engine.decoder] = measured(engine, vectors, joined, first)
+    return _KNOWN[engine.decoder]
 
 
 def measured(

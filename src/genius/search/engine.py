@@ -160,8 +160,7 @@ class Engine:
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
         check(self.decoder, self.parts, vectors, beams, first)
-        everything = whole(self.parts, len(vectors), first)
-        scope = _sums(everything, everything.below(self.parts))
+        scope = self._scope(len(vectors), first)
         modes = np.full(len(vectors), mode, object)
         if mode == "auto":
             modes = np.where(self.costs.prefer_scan(scope), "scan", "fast").astype(object)
@@ -173,6 +172,8 @@ class Engine:
             wanted = None if first is None else first[lacking]
             found = walk(self.decoder, self.parts, vectors[lacking], beams, first=wanted, limit=limit)
             enough = _sums(found, found.below(self.parts)) >= np.minimum(k, scope[lacking])
+            if not ended and len(lacking) == len(vectors) and enough.all():
+                return Search(vectors, found, tuple(modes.tolist()))  # as most searches end
             depths[lacking[enough]] = found.depths[enough]
             some = found.of(lacking)
             ended.append(some[np.flatnonzero(enough[found.queries])])
@@ -182,10 +183,21 @@ class Engine:
             beams = min(2 * beams, WIDEST)
         modes[lacking] = "scan"
         rest = modes == "scan"
+        everything = whole(self.parts, len(vectors), first)
         some = everything.of(np.arange(len(vectors)))
         ended.append(some[np.flatnonzero(rest[everything.queries])])
         depths[rest] = everything.depths[rest]
         return Search(vectors, gathered(self.parts, ended, depths), tuple(modes.tolist()))
+
+    def _scope(self, count: int, first: np.ndarray | None) -> np.ndarray:
+        """How many items each of `count` queries may find, int64 [count]."""
+        wanted = np.full(count, -1) if first is None else np.asarray(first, np.int64)
+        scope = np.zeros(count, np.int64)
+        for part in self.parts:
+            for code in np.unique(wanted).tolist():
+                run = part.first_run(code) if code >= 0 else part.run()
+                scope[wanted == code] += part.under(*np.array(run))
+        return scope
 
     def rank(self, search: Search, joined: np.ndarray | None, k: int, *, plain: bool) -> Hits:
         """The k best of what was found: by likeness, or plainly by log-probability first."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -60,30 +61,30 @@ class Layout:
                 f"codes of {self.total} bits can't be searched, only {BITS}: use fewer or smaller levels"
             )
 
-    @property
+    @cached_property
     def widths(self) -> tuple[int, ...]:
         """How many bits each level takes; a level that is not stored takes none."""
         return tuple(
             0 if level < self.semantic else (size - 1).bit_length() for level, size in enumerate(self.sizes)
         )
 
-    @property
+    @cached_property
     def ends(self) -> tuple[int, ...]:
         """How many bits a row has up to and with each level."""
         return tuple(np.cumsum(self.widths).tolist())
 
-    @property
+    @cached_property
     def total(self) -> int:
         """How many bits a row has."""
         return sum(self.widths)
 
-    @property
+    @cached_property
     def rest(self) -> np.dtype[Any] | None:
         """The type of `lo`, or none."""
         behind = self.total - WORD
         return None if behind <= 0 else np.dtype(f"u{next(size for size in (2, 4, 8) if 8 * size >= behind)}")
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """How many cells there may be: a modality's code and the first semantic one."""
         return int(np.prod(self.sizes[: self.semantic + 1]))

@@ -98,6 +98,13 @@ class Part:
         left = end - WORD if end - width < WORD else WORD - 1
         return hi, lo, np.uint64(left), np.uint64(8 * lo.itemsize - (end - WORD)), mask
 
+    @cached_property
+    def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of all levels, as `bits` says: shifts left and right, masks, and which levels end in `lo`."""
+        levels = [self.bits(level) for level in range(len(self.packed.sizes))]
+        lefts, rights, masks = (np.array([bits[place] for bits in levels]) for place in (2, 3, 4))
+        return lefts, rights, masks, np.array([bits[1] is not bits[0] for bits in levels])
+
     def table(self, level: int, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where a level's first rows are kept: all of them, and the place of each run's first child."""
         packed, semantic = self.packed, self.packed.layout.semantic
@@ -186,13 +193,13 @@ def expand(
     found = [
         _children(part, level, prefixes, number, gains, bounds, beams) for number, part in enumerate(parts)
     ]
-    best = found[0][0]
+    best, runs = found[0][0], found[0][1].T[:, None]
     if len(parts) > 1:
         best = _best(np.unique(np.concatenate([keys for keys, _ in found])), prefixes, gains, beams)
-    runs = np.zeros((2, len(parts), len(best)), np.int64)
-    for number, (keys, some) in enumerate(found):
-        _, here, there = np.intersect1d(best, keys, assume_unique=True, return_indices=True)
-        runs[:, number, here] = some[there].T
+        runs = np.zeros((2, len(parts), len(best)), np.int64)
+        for number, (keys, some) in enumerate(found):
+            _, here, there = np.intersect1d(best, keys, assume_unique=True, return_indices=True)
+            runs[:, number, here] = some[there].T
     parents, codes = np.divmod(best, size)
     history = prefixes.gains[parents]
     history[:, level] = gains[parents, codes]

@@ -141,8 +141,6 @@ def _looked_up(
     groups = len(bounds) - 1
     rows, runs = np.empty((groups, most), np.int64), np.empty((groups, most), np.int64)
     scores = np.empty((groups, most), np.float32)
-    levels = [part.bits(level) for level in range(len(part.packed.sizes))]
-    lefts, rights, masks = (np.array([bits[place] for bits in levels]) for place in (2, 3, 4))
     vectors, queries, units = _bytes(part, asked, groups)
     found = dots.best_of_runs(
         vectors,
@@ -150,10 +148,7 @@ def _looked_up(
         units,
         *part.words,
         _or_none(part.packed.firsts, np.uint32),
-        lefts,
-        rights,
-        masks,
-        np.array([bits[1] is not bits[0] for bits in levels]),
+        *part.places,
         np.zeros((groups, 0, 0), np.float32) if asked.tables is None else asked.tables,
         _or_none(part.halves if asked.share else None, np.float32),
         np.float32(asked.share),

@@ -38,6 +38,9 @@ class QuantizerSettings:
 
     batch: int = 1024
     """Queries of a step, of all tasks together."""
+    others: int = 0
+    """Items of the whole pool that join those of a step, though no query of it asks for them: the codebooks
+    come to know what nobody asked for in training, and the contrast has more to tell apart."""
     temperature: float = 0.015
     contrast: float = 1.0
     """Weight of L_cl."""
@@ -70,8 +73,8 @@ class QuantizerSettings:
     )
 
     def __post_init__(self) -> None:
-        if self.batch < 2 or self.temperature <= 0:
-            raise InputError("batch should be at least 2 and temperature above 0")
+        if self.batch < 2 or self.others < 0 or self.temperature <= 0:
+            raise InputError("batch should be at least 2, others at least 0 and temperature above 0")
         if min(self.contrast, self.beta, self.gamma, self.prefix) < 0:
             raise InputError("the weights contrast, beta, gamma and prefix should not be below 0")
         if not 0 <= self.restart < 1 or not 0 <= self.settle <= 1:
@@ -154,10 +157,12 @@ class QuantizerStage:
         return loss
 
     def _draw(self, random: np.random.Generator) -> Batch:
-        """Queries of all tasks, and a positive for each."""
+        """Queries of all tasks, a positive for each, and other items."""
         rows = np.unique(random.choice(len(self.queries.want), self.settings.batch, p=self.queries.share))
-        candidates, places = np.unique(one_positive_each(self.queries, rows, random), return_inverse=True)
-        wanted = torch.from_numpy(places)
+        asked = one_positive_each(self.queries, rows, random)
+        others = random.integers(0, len(self.modality), self.settings.others)
+        candidates = np.unique(np.concatenate([asked, others]))
+        wanted = torch.from_numpy(np.searchsorted(candidates, asked))
         mine, my_items = distributed.share(len(rows)), distributed.share(len(candidates))
         first = np.concatenate([self.queries.want[rows[mine]], self.modality[candidates[my_items]]])
         masked = other_positives(self.queries, rows, candidates, wanted)
@@ -211,7 +216,7 @@ class QuantizerStage:
         share = self.queries.share
         count = min(half, len(share))
         rows = np.sort(random.choice(len(share), count, replace=False, p=share))
-        answers = np.unique(self.queries.items)
+        answers = np.arange(len(self.modality)) if self.settings.others else np.unique(self.queries.items)
         answers = np.sort(random.choice(answers, min(half, len(answers)), replace=False))
         vectors = np.concatenate(
             [self.all_vectors(self.queries.parts, rows), self.all_vectors(self.items, answers)]

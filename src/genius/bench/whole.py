@@ -1,0 +1,117 @@
+"""From a text or a picture to hits, on a real index: how long that takes, and which share each step has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from genius.data.records import Item, Query
+from genius.display import Table
+from genius.errors import InputError
+from genius.index import asking
+from genius.index.decoders import Decoders
+from genius.index.index import Index
+from genius.progress import track
+from genius.search.engine import MODES, Mode
+
+STEPS = ("encoder", "decoder", "re-ranking", "catalogue and hits")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What queries of one kind took in one mode, in milliseconds of the wall's clock; shares by step."""
+
+    query: str
+    mode: str
+    n: int
+    queries: int
+    p50_ms: float
+    p99_ms: float
+    shares: dict[str, float]
+
+    def fields(self) -> dict[str, Any]:
+        """For a line of JSON."""
+        return asdict(self)
+
+
+def measure_whole(
+    index: Index,
+    *,
+    modes: Sequence[Mode] = ("auto", "fast", "safe", "exact", "paper"),
+    queries: int = 50,
+    k: int = 10,
+    beam: int = 50,
+    decoder: str | None = None,
+) -> list[Whole]:
+    """Search for texts and pictures of the index's own items, evenly chosen, one query at a time."""
+    if unknown := set(modes) - set(MODES):
+        raise InputError(f"unknown mode {sorted(unknown)[0]!r}: expected one of {', '.join(MODES)}")
+    searcher = index.searcher
+    kinds = {name: some for name, some in _queries(index, queries).items() if some}
+    decoders = Decoders(index.model)
+    found = []
+    for name, some in kinds.items():
+        for mode in modes:
+            chosen = decoders.choose(mode, decoder).decoder
+            engine = searcher.engine(chosen)
+            times = []
+            for number, query in enumerate(track([some[0], *some], f"{name}, {mode}", unit="queries")):
+                start = time.perf_counter()
+                index.search(query, k=k, beam=beam, mode=mode, decoder=decoder)
+                whole = time.perf_counter() - start
+                marks = [time.perf_counter()]
+                asked = asking.asked(index.model, [query])
+                marks.append(time.perf_counter())
+                search = engine.find(asked.vectors, k=k, beams=beam, mode=mode)
+                marks.append(time.perf_counter())
+                for plain in (True, False):
+                    engine.rank(search, asked.joined, k, plain=plain)
+                marks.append(time.perf_counter())
+                if number:  # the first one reads files and compiles
+                    steps = np.diff(marks)
+                    times.append([whole, *steps, max(whole - steps.sum(), 0.0)])
+            found.append(_summed_up(name, mode, len(index), np.array(times)))
+    return found
+
+
+def _summed_up(name: str, mode: str, count: int, times: np.ndarray) -> Whole:
+    parts = np.median(times[:, 1:], axis=0)
+    return Whole(
+        query=name,
+        mode=mode,
+        n=count,
+        queries=len(times),
+        p50_ms=float(1000 * np.quantile(times[:, 0], 0.5)),
+        p99_ms=float(1000 * np.quantile(times[:, 0], 0.99)),
+        shares=dict(zip(STEPS, (parts / parts.sum()).round(4).tolist(), strict=True)),
+    )
+
+
+def _queries(index: Index, most: int) -> dict[str, list[Query]]:
+    """Queries by text, by picture and by both, from the index's own items."""
+    kinds: dict[str, list[Item]] = {"text": [], "picture": [], "both": []}
+    step = max(1, len(index) // (8 * most))
+    for number, item in enumerate(index):
+        if number % step == 0:
+            kind = "both" if item.text and item.image else "text" if item.text else "picture"
+            kinds[kind].append(item)
+    return {
+        name: [Query(text=item.text, image=item.image) for item in items[:most]]
+        for name, items in kinds.items()
+    }
+
+
+def table(found: Sequence[Whole]) -> Table:
+    """A row for each kind of query and each mode."""
+    made = Table(
+        ("query", "mode", "p50 ms", "p99 ms", *(f"{step}, %" for step in STEPS)),
+        title=f"{found[0].n:,} items; from a query to hits, by the wall's clock" if found else "",
+    )
+    for one in found:
+        shares = [100 * one.shares[step] for step in STEPS]
+        made.add(one.query, one.mode, one.p50_ms, one.p99_ms, *shares)
+    return made
