@@ -75,6 +75,10 @@ function row(hit, level) {
     ),
   );
   const same = level > 0 && hit.below[level] === hit.below[level - 1];
+  if (same) {
+    label.classList.add("same");
+    label.textContent = hit.below[level] === 1 ? "this item" : "the same items";
+  }
   async function fill() {
     if (same) return; // it leads to the same items as the number before
     try {
