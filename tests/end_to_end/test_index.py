@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ pytest.importorskip("onnx")
 from click.testing import Result
 from typer.testing import CliRunner
 
-from genius.cli import app
+from genius import Index
+from genius.cli import app, demo
 from genius.encode import pipeline
-from genius.errors import DamagedError, InputError
+from genius.errors import DamagedError, InputError, MismatchError
 from tests.pictures import write_square
 
 
@@ -199,3 +202,28 @@ def test_what_can_not_be_searched_among_is_said(living: Path) -> None:
     with pytest.raises(InputError, match="is no condition"):
         run("search", living, "red", "--where", "brand")
     assert "nothing in the index is left" in run("search", living, "red", "--where", "a=b").stderr
+
+
+def test_the_demo_ends_with_an_index_that_fits_its_model(
+    coded_model: Path, miniature: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(coded_model, tmp_path / "model")
+    for _ in range(2):
+        demo._index(miniature, tmp_path)
+        assert f"genius serve {tmp_path / 'index'}" in capsys.readouterr().out
+    catalogue = sqlite3.connect(tmp_path / "index/catalogue.sqlite")
+    catalogue.execute(
+        "UPDATE settings SET value = json_set(value, '$.fingerprint', 'old') WHERE name = 'model'"
+    )
+    catalogue.commit()
+    catalogue.close()
+    demo._index(miniature, tmp_path)  # of an older model at the same place: made again
+    with Index.open(tmp_path / "index") as index:
+        assert len(index) == 99
+    catalogue = sqlite3.connect(tmp_path / "index/catalogue.sqlite")
+    changes = "'$.fingerprint', 'old', '$.path', 'elsewhere'"
+    catalogue.execute(f"UPDATE settings SET value = json_set(value, {changes}) WHERE name = 'model'")
+    catalogue.commit()
+    catalogue.close()
+    with pytest.raises(MismatchError):  # it is somebody else's, and stays
+        demo._index(miniature, tmp_path)

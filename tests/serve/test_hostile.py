@@ -91,6 +91,7 @@ BODIES = {
     "a file": b'{"image": "file:///etc/passwd"}',
     "a path": b'{"image": "/etc/passwd"}',
     "near and text": b'{"text": "red", "near": "1"}',
+    "near and instruction": b'{"instruction": "find", "near": "1"}',
     "control characters": b'{"near": "a\\u0000b"}',
 }
 

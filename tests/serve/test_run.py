@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -105,6 +106,11 @@ def test_addresses_that_cannot_be_listened_at(served: Path) -> None:
     for host in ("192.0.2.1", "no such host.invalid"):
         with pytest.raises(InputError, match="cannot listen"):
             serve(Settings(served, host=host))
+    for shared in (False, True):  # by another program, and by a service of several workers
+        with socket.create_server(("127.0.0.1", 0), reuse_port=shared) as taken:
+            for workers in (1, 2):
+                with pytest.raises(InputError, match="cannot listen"):
+                    serve(Settings(served, port=taken.getsockname()[1], workers=workers))
     with pytest.raises(InputError, match="there is nothing here"):
         serve(Settings(served / "nothing"))
 

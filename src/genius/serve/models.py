@@ -67,8 +67,8 @@ class SearchRequest(_Request):
         asked = (self.text or "").strip() or self.image
         if self.near is None and not asked:
             raise ValueError("an empty query: give a text, an image or both, or near")
-        if self.near is not None and asked:
-            raise ValueError("near is a query of its own: give it without text and image")
+        if self.near is not None and (asked or self.instruction):
+            raise ValueError("near is a query of its own: give it without text, image and instruction")
         return self
 
     def picture(self) -> bytes | None:

@@ -89,19 +89,24 @@ def _config(settings: Settings) -> Config:
 @contextlib.contextmanager
 def _listening(settings: Settings) -> Iterator[list[socket.socket]]:
     """A socket for each worker, all on one port."""
-    family, several = (socket.AF_INET6 if ":" in settings.host else socket.AF_INET), settings.workers > 1
     with contextlib.ExitStack() as stack:
-        sockets: list[socket.socket] = []
-        for _ in range(settings.workers):
-            port = sockets[0].getsockname()[1] if sockets else settings.port
-            try:
-                listening = socket.create_server(
-                    (settings.host, port), family=family, backlog=BACKLOG, reuse_port=several
-                )
-            except (OSError, OverflowError) as error:
-                raise InputError(f"cannot listen at {settings.host} port {settings.port}: {error}") from None
-            sockets.append(stack.enter_context(listening))
+        try:
+            if settings.workers > 1:
+                _bind(
+                    settings, settings.port, shared=False
+                ).close()  # or a second service would share the port with this
+            sockets = [stack.enter_context(_bind(settings, settings.port))]
+            for _ in range(settings.workers - 1):
+                sockets.append(stack.enter_context(_bind(settings, sockets[0].getsockname()[1])))
+        except (OSError, OverflowError) as error:
+            raise InputError(f"cannot listen at {settings.host} port {settings.port}: {error}") from None
         yield sockets
+
+
+def _bind(settings: Settings, port: int, *, shared: bool = True) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    several = shared and settings.workers > 1
+    return socket.create_server((settings.host, port), family=family, backlog=BACKLOG, reuse_port=several)
 
 
 @contextlib.contextmanager
