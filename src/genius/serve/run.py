@@ -91,10 +91,8 @@ def _listening(settings: Settings) -> Iterator[list[socket.socket]]:
     """A socket for each worker, all on one port."""
     with contextlib.ExitStack() as stack:
         try:
-            if settings.workers > 1:
-                _bind(
-                    settings, settings.port, shared=False
-                ).close()  # or a second service would share the port with this
+            if settings.workers > 1:  # a port that another service has would be shared with it
+                _bind(settings, settings.port, shared=False).close()
             sockets = [stack.enter_context(_bind(settings, settings.port))]
             for _ in range(settings.workers - 1):
                 sockets.append(stack.enter_context(_bind(settings, sockets[0].getsockname()[1])))
