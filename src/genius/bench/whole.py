@@ -15,7 +15,9 @@ from genius.errors import InputError
 from genius.index import asking
 from genius.index.decoders import Decoders
 from genius.index.index import Index
+from genius.index.searcher import both_rankings
 from genius.progress import track
+from genius.search.costs import costs_of
 from genius.search.engine import MODES, Mode
 
 STEPS = ("encoder", "decoder", "re-ranking", "catalogue and hits")
@@ -65,11 +67,12 @@ def measure_whole(
                 whole = time.perf_counter() - start
                 marks = [time.perf_counter()]
                 asked = asking.asked(index.model, [query])
+                if mode == "auto":
+                    engine.costs = costs_of(engine, asked.vectors, asked.joined, None)
                 marks.append(time.perf_counter())
                 search = engine.find(asked.vectors, k=k, beams=beam, mode=mode)
                 marks.append(time.perf_counter())
-                for plain in (True, False):
-                    engine.rank(search, asked.joined, k, plain=plain)
+                both_rankings(engine, search, asked.joined, k)
                 marks.append(time.perf_counter())
                 if number:  # the first one reads files and compiles
                     steps = np.diff(marks)

@@ -19,7 +19,7 @@ from genius.decode.decoding import Decoder
 from genius.index.segments import Segment, gather
 from genius.quantize.quantizer import Quantizer
 from genius.search.costs import Costs, costs_of
-from genius.search.engine import Engine, Hits, Mode
+from genius.search.engine import Engine, Hits, Mode, Search
 from genius.search.parts import Part
 from genius.search.tracing import below, trace
 
@@ -200,7 +200,7 @@ class Searcher:
         if how.mode == "auto" and self._costs is None:
             engine.costs = costs_of(engine, some.vectors, some.joined, first)
         searched = engine.find(some.vectors, first=first, k=how.k, beams=how.beams, mode=how.mode)
-        rankings = [engine.rank(searched, some.joined, how.k, plain=plain) for plain in (True, False)]
+        rankings = both_rankings(engine, searched, some.joined, how.k)
         for place, query in enumerate(mine):
             found[query] = self._candidates(engine, rankings, some, first, place)
 
@@ -245,6 +245,14 @@ class Searcher:
                 for part, segment in zip(self._parts, self._segments, strict=True)
             ]
         return self._wanted[want]
+
+
+def both_rankings(engine: Engine, searched: Search, joined: np.ndarray, k: int) -> tuple[Hits, Hits]:
+    """The plain ranking of what was found and the re-ranked one: the same where no code was searched."""
+    reranked = engine.rank(searched, joined, k, plain=False)
+    if all(mode == "scan" for mode in searched.modes):
+        return reranked, reranked
+    return engine.rank(searched, joined, k, plain=True), reranked
 
 
 def _items(parts: Sequence[Part]) -> int:
