@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-EXTRAS := dev,train,clip,evaluate,parquet,bench
+EXTRAS := dev,train,clip,evaluate,parquet,serve,bench
 # When this file is newer than the project's description, the environment is up to date.
 READY  := $(VENV)/.ready
 

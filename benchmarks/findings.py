@@ -1,6 +1,6 @@
 """The paper's findings on the quantizer (its Tables 4 to 6), at our scale: one row for each thing left out.
 
-    python benchmarks/findings.py --tree TREE --model MODEL [--split val] [--steps 250] [--only NAME …]
+    python benchmarks/findings.py --tree TREE --model MODEL [--split val] [--steps 200] [--only NAME …]
 
 Every variant is trained anew over the model's stage 0, for the same number of steps, and searches the union
 pool without being told the wanted modality: by codes alone (exhaustively) and by beams scored by geometry.
@@ -31,8 +31,9 @@ from genius.search.trie import Trie
 from genius.train.loop import train
 from genius.train.pairs import hit_rate
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
-from genius.train.recipe import parse
+from genius.train.run import read_recipe
 
+ROOT = Path(__file__).parents[1]
 VARIANTS: dict[str, dict[str, Any]] = {
     "as the recipe has it (modality given)": {},
     "modality code learned": {"first": "learned"},
@@ -57,16 +58,17 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tree", type=Path, required=True)
-    parser.add_argument("--model", type=Path, required=True, help="a model with a quantizer, by its recipe")
+    parser.add_argument("--model", type=Path, required=True, help="a model whose stage 0 is taken")
+    parser.add_argument("--recipe", type=Path, default=ROOT / "recipes" / "minibeir.toml")
     parser.add_argument("--split", choices=("val", "test"), default="val")
-    parser.add_argument("--steps", type=int, default=250)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--only", nargs="*", choices=list(VARIANTS))
     parser.add_argument("--work", type=Path, default=Path("out/findings"))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     tree, model = Tree(options.tree), Model.open(options.model)
-    recipe = model.settings["recipe"]
-    settings = parse(QuantizerSettings, recipe["quantizer"], path=options.model)
+    recipe = read_recipe(options.recipe)
+    settings = recipe.quantizer or QuantizerSettings()
     source = corpus_source(model, tree, default_cache())
     pool = read_pool(tree, source)
     asked, known, judged_tasks = (
@@ -80,9 +82,9 @@ def main() -> None:
     print("| | codes | text → image | geometry | text → image |\n|---|---:|---:|---:|---:|")
     for name in options.only or VARIANTS:
         changed = vary(settings, options.steps, **VARIANTS[name])
-        stage = QuantizerStage(changed, training, validation, seed=recipe["seed"])
+        stage = QuantizerStage(changed, training, validation, seed=recipe.seed)
         folder = options.work / f"{options.steps}-{''.join(c if c.isalnum() else '-' for c in name)}"
-        train(stage, changed.loop, folder, seed=recipe["seed"])
+        train(stage, changed.loop, folder, seed=recipe.seed)
         figures = judge(stage, judged)
         print(f"| {name} | " + " | ".join(f"{value:.1f}" for value in figures.values()) + " |", flush=True)
         if options.json:

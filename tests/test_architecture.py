@@ -105,16 +105,21 @@ def test_help_is_light() -> None:
     assert not loaded_by(code) & {"numpy", "PIL", "torch", "pyarrow", "onnxruntime", "numba", "orjson"}
 
 
-def test_encoding_searching_evaluating_and_examining_need_no_torch() -> None:
+def test_encoding_searching_evaluating_examining_and_serving_need_no_torch() -> None:
+    pytest.importorskip("fastapi")
     rooms = "encode.pipeline, genius.encode.lite, genius.encode.loaders, genius.model, genius.search.dense"
     codes = "quantize.packing, genius.decode.geometry, genius.search.beam, genius.search.engine"
     doctor = "doctor.examine, genius.doctor.report, genius.doctor.pictures"
     index = "index.index, genius.index.checking"
     code = (
         f"import genius.{rooms}, genius.{codes}, genius.evaluate.run, genius.evaluate.report, "
-        f"genius.{doctor}, genius.{index}"
+        f"genius.{doctor}, genius.{index}, genius.serve.run, genius.serve.client"
     )
     assert not loaded_by(code) & {"torch", "transformers", "onnx", "matplotlib", "faiss"}
+
+
+def test_a_client_needs_no_server() -> None:
+    assert not loaded_by("from genius import Client") & {"fastapi", "starlette", "uvicorn", "pydantic"}
 
 
 def test_the_public_names_are_the_ones_that_are_promised() -> None:

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from genius.index.hit import Hit, Hits
     from genius.index.index import Index
     from genius.model import Model
+    from genius.serve.client import Client
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Client": "genius.serve.client",
     "Collection": "genius.data.read",
     "DamagedError": "genius.errors",
     "GeniusError": "genius.errors",
@@ -38,6 +40,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Client",
     "Collection",
     "DamagedError",
     "GeniusError",

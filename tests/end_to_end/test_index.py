@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ pytest.importorskip("onnx")
 from click.testing import Result
 from typer.testing import CliRunner
 
-from genius.cli import app
+from genius import Index
+from genius.cli import app, demo
 from genius.encode import pipeline
-from genius.errors import DamagedError, InputError
+from genius.errors import DamagedError, InputError, MismatchError
 from tests.pictures import write_square
 
 
@@ -133,3 +136,94 @@ def test_a_damaged_index_is_said(index: Path) -> None:
                 run(*command)
     finally:
         file.write_bytes(whole)
+
+
+@pytest.fixture
+def living(coded_model: Path, tmp_path: Path) -> Path:
+    """An index of four texts, free to be changed."""
+    rows = [
+        {"id": "1", "text": "A red square.", "brand": "acme", "price": 10},
+        {"id": "2", "text": "A blue square.", "brand": "acme", "price": 60},
+        {"id": "3", "text": "A red circle.", "brand": "other", "price": 20, "size": {"width": 3}},
+        {"id": "4", "text": "A green circle.", "code": "42"},
+    ]
+    source = tmp_path / "items.jsonl"
+    source.write_text("\n".join(map(json.dumps, rows)))
+    run("index", source, "-m", coded_model, "-o", tmp_path / "index", "--workers", "1")
+    return tmp_path / "index"
+
+
+def test_add_remove_compact(living: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "more.jsonl").write_text('{"id": "5", "text": "A pair."}\n{"id": "1", "text": "Changed."}\n')
+    added = run("add", living, tmp_path / "more.jsonl").stdout
+    assert "5 items; 1 added now, 1 replaced, 0 known before" in " ".join(added.split())
+    assert hits(living, "changed", "-k", "9")[0]["text"] is not None
+    removed = run("remove", living, "2", "2", "nobody")
+    assert "1 removed, 4 items left" in removed.stdout
+    assert "1 ids are not in the index" in removed.stderr
+    (tmp_path / "gone.txt").write_text("3\n\n4\n")
+    assert "2 removed, 2 items left" in run("remove", living, "--from", tmp_path / "gone.txt").stdout
+    runner = CliRunner()
+    shown = runner.invoke(app, ["remove", str(living), "--from", "-"], input="5\n", catch_exceptions=False)
+    assert "1 removed, 1 items left" in shown.stdout
+    assert {hit["id"] for hit in hits(living, "red")} == {"1"}
+    assert "1 items; " in run("compact", living).stdout
+    assert "yes, every byte" in run("show", living, "--verify").stdout
+    with pytest.raises(InputError, match="no ids: name some"):
+        run("remove", living)
+    with pytest.raises(InputError, match="cannot read"):
+        run("remove", living, "--from", tmp_path / "nothing.txt")
+    (tmp_path / "bytes").write_bytes(b"\xff")
+    with pytest.raises(InputError, match="no text in UTF-8"):
+        run("remove", living, "--from", tmp_path / "bytes")
+    with pytest.raises(InputError, match="there is nothing here"):
+        run("add", living, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ids"),
+    [
+        (["red", "--where", "brand=acme"], {"1", "2"}),
+        (["red", "--where", "brand=acme", "--where", "price<50"], {"1"}),
+        (["red", "--where", "brand in acme,other", "--exclude", "2"], {"1", "3"}),
+        (["red", "--where", "size.width=3"], {"3"}),
+        (["red", "--where", "code=42"], {"4"}),
+        (["red", "--where", "brand!=acme"], {"3", "4"}),
+        (["--near", "1"], {"2", "3", "4"}),
+        (["--near", "1", "--where", "price>=20", "--exclude", "3"], {"2"}),
+        (["--near", "1", "--want", "image"], set()),
+    ],
+)
+def test_searches_among_some(living: Path, arguments: list[str], ids: set[str]) -> None:
+    assert {hit["id"] for hit in hits(living, *arguments)} == ids
+
+
+def test_what_can_not_be_searched_among_is_said(living: Path) -> None:
+    with pytest.raises(InputError, match="is no condition"):
+        run("search", living, "red", "--where", "brand")
+    assert "nothing in the index is left" in run("search", living, "red", "--where", "a=b").stderr
+
+
+def test_the_demo_ends_with_an_index_that_fits_its_model(
+    coded_model: Path, miniature: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(coded_model, tmp_path / "model")
+    for _ in range(2):
+        demo._index(miniature, tmp_path)
+        assert f"genius serve {tmp_path / 'index'}" in capsys.readouterr().out
+    catalogue = sqlite3.connect(tmp_path / "index/catalogue.sqlite")
+    catalogue.execute(
+        "UPDATE settings SET value = json_set(value, '$.fingerprint', 'old') WHERE name = 'model'"
+    )
+    catalogue.commit()
+    catalogue.close()
+    demo._index(miniature, tmp_path)  # of an older model at the same place: made again
+    with Index.open(tmp_path / "index") as index:
+        assert len(index) == 99
+    catalogue = sqlite3.connect(tmp_path / "index/catalogue.sqlite")
+    changes = "'$.fingerprint', 'old', '$.path', 'elsewhere'"
+    catalogue.execute(f"UPDATE settings SET value = json_set(value, {changes}) WHERE name = 'model'")
+    catalogue.commit()
+    catalogue.close()
+    with pytest.raises(MismatchError):  # it is somebody else's, and stays
+        demo._index(miniature, tmp_path)

@@ -17,16 +17,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from genius.index import build
+from genius.index import build, committing
 from genius.index.build import Builder, only_writer
 from genius.index.catalogue import Catalogue
 from genius.index.checking import describe
+from genius.index.committing import Committer
 from genius.index.view import make_folder
 from tests.faults.killed_writers import watch_calls
 from tests.index.made_up import CODING, made_up_codes, made_up_items
 
 ITEMS = made_up_items(24)
-build.CHUNK, build.BLOCK = 3, 6
+build.CHUNK, committing.BLOCK = 3, 6
 
 
 def make(path: Path) -> None:
@@ -47,7 +48,8 @@ def add(path: Path, told: int) -> None:
     catalogue = Telling(path)
     catalogue.told = told
     with only_writer(path):
-        Builder(path, catalogue, CODING, "model", made_up_codes, strict=True).add(ITEMS)
+        committer = Committer(path, catalogue, CODING, "model")
+        Builder(catalogue, committer, made_up_codes, strict=True).add(ITEMS)
     catalogue.close()
 
 

@@ -48,7 +48,8 @@ def test_what_is_kept_comes_back(catalogue: Catalogue) -> None:
     assert items[3].image.read() == b"bytes of d"
     assert list(catalogue.walk()) == [(row, found[row]) for row in (1, 2, 3, 4)]
     assert catalogue.modalities() == {0: 2, 1: 1, 2: 1}
-    assert catalogue.known(["d", "nobody"]) == {"d": (4, found[4].content)}
+    assert catalogue.known(["d", "nobody"]) == {"d": 4}
+    assert catalogue.stored(["d", "nobody"]) == {"d": (4, found[4])}
 
 
 def test_relative_pictures_are_kept_by_their_whole_path(
@@ -82,7 +83,7 @@ def test_replacing_is_one_commit(catalogue: Catalogue) -> None:
     new = entry_of(Item("a", "another"), None)
     catalogue.commit([new], SegmentEntry(2, 1, "def"), replaced=[1])
     assert catalogue.state().version == before.version + 1
-    assert catalogue.known(["a"]) == {"a": (5, new.content)}
+    assert catalogue.stored(["a"]) == {"a": (5, new)}
     assert len(catalogue) == 4
     np.testing.assert_array_equal(catalogue.removed(), [1])
     assert catalogue.segments() == [SegmentEntry(1, 4, "abc"), SegmentEntry(2, 1, "def")]

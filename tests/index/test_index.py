@@ -25,7 +25,7 @@ from genius.data.text import clean
 from genius.encode import pipeline
 from genius.encode.rows import image_rows, text_rows
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
-from genius.index import build
+from genius.index import build, coding, committing
 from genius.index.asking import LONG
 from genius.search.exact import nearest
 from genius.train.run import read_recipe
@@ -211,7 +211,7 @@ def test_blocks_make_no_difference(
     index: Index, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "CHUNK", 7)
-    monkeypatch.setattr(build, "BLOCK", 21)
+    monkeypatch.setattr(committing, "BLOCK", 21)
     with Index.create(tmp_path / "parts", model) as parts:
         parts.add(iter(list(index)))
         assert len(list((tmp_path / "parts/segments").iterdir())) == 4  # of 21, 21, 42 and 15
@@ -355,3 +355,37 @@ def test_the_five_lines_of_the_readme(model: Model, tmp_path: Path, monkeypatch:
     found = made.search(image=tmp_path / "photos/a.jpg", text="the same")[0].item
     assert found.image is not None
     assert found.image.read() == (tmp_path / "photos/a.jpg").read_bytes()
+
+
+def test_few_items_are_coded_like_many_without_the_cache(
+    index: Index, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = list(index)[:30]
+    with Index.create(tmp_path / "few", model) as few, Index.create(tmp_path / "many", model) as many:
+        few.add(some, cache=tmp_path / "unused")
+        assert not (tmp_path / "unused").exists()
+        monkeypatch.setattr(coding, "FEW", 0)
+        many.add(some)
+        for query in ("a red square", "the green one"):
+            one, other = few.search(query, k=30), many.search(query, k=30)
+            assert {hit.item.id: hit.code for hit in one} == {hit.item.id: hit.code for hit in other}
+            assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-3)
+
+
+def test_what_can_not_be_read_is_left_out_also_among_few(model: Model, tmp_path: Path) -> None:
+    write_square(tmp_path / "a.png")
+    (tmp_path / "b.png").write_bytes(b"no picture")
+    with Index.create(tmp_path / "index", model) as made:
+        report = made.add(
+            [
+                Item("a", None, ImageFile(str(tmp_path), "a.png")),
+                Item("b", "text", ImageFile(str(tmp_path), "b.png")),
+                Item("c", "  "),
+                Item("d", "A red square."),
+            ]
+        )
+        assert (report.added, report.failures.count) == (2, 2)
+        assert {item.id for item in made} == {"a", "d"}
+        made.update([{"id": "d", "image": tmp_path / "a.png"}])
+        assert [hit.item.id for hit in made.search("red", want="pair")] == ["d"]
+        assert [hit.item.id for hit in made.search(near="d", want="image")] == ["a"]

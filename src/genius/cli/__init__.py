@@ -7,7 +7,7 @@ import sys
 import typer
 
 from genius import __version__
-from genius.cli import bench, demo, doctor, encode, evaluate, fetch, index, search, show, train
+from genius.cli import bench, change, demo, doctor, encode, evaluate, fetch, index, search, serve, show, train
 from genius.errors import GeniusError
 
 app = typer.Typer(
@@ -18,7 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog="Every command has an example: genius COMMAND --help. --debug shows where an error comes from.",
 )
-for command in (show, fetch, encode, train, doctor, index, search, evaluate, bench, demo):
+for command in (show, fetch, encode, train, doctor, index, change, search, serve, evaluate, bench, demo):
     command.register(app)
 
 

@@ -66,3 +66,27 @@ def demo(
         f"Items that share a code: {sheets[0]} (and more beside it, a map and plots in {out / 'doctor'})"
     )
     typer.echo(f"The model is in {out / 'model'}, its figures, runs and a plot in {out / 'results'}.")
+    _index(tree, out)
+
+
+def _index(tree: Path, out: Path) -> None:
+    """Make the collection's index, or bring it up to date, and say how to look at it."""
+    import shutil
+
+    from genius.data.mbeir import Tree
+    from genius.index.catalogue import Catalogue
+    from genius.index.index import Index
+    from genius.index.view import is_index
+    from genius.model import Model
+
+    path, model = out / "index", Model.open(out / "model")
+    if is_index(path):
+        made_by = Catalogue(path).settings()["model"]
+        outdated = made_by["fingerprint"] != model.fingerprint
+        if outdated and made_by["path"] == str(model.path.resolve()):
+            shutil.rmtree(path)  # it is the demo's own, by a model that is no longer there
+    with Index.open(path, model) if is_index(path) else Index.create(path, model) as index:
+        index.add(Tree(tree))
+        typer.echo(f"{len(index):,} items are in {path}: search it with")
+    typer.echo(f'  genius search {path} "a happy cat" --want image')
+    typer.echo(f"or on a page, to search and to explore: genius serve {path}, then http://127.0.0.1:8000")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from genius.data.read import Collection
+    from genius.index.index import Index
 
 
 def register(app: typer.Typer) -> None:
@@ -24,21 +28,35 @@ def index(
     strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
 ) -> None:
     """Put the items of SOURCE into an index; stopped, it goes on where it was when it is started again."""
-    from genius.cli.show import show_failures
-    from genius.data.read import read
-    from genius.encode.runtime import cores
     from genius.index.index import Index
     from genius.index.view import is_index
+
+    counted = collect(source, root, strict)
+    with Index.open(out, model) if is_index(out) else Index.create(out, model) as target:
+        add_all(target, out, *counted, strict=strict, workers=workers)
+
+
+def collect(source: Path, root: Path | None, strict: bool) -> tuple[Collection, int]:
+    """The collection at `source`, and how many items it has; read before an index is made for it."""
+    from genius.data.read import read
     from genius.progress import log_to_terminal, track
 
     log_to_terminal()
     collection = read(source, root=root, strict=strict)
-    total = sum(1 for _ in track(collection, "reading"))
-    with Index.open(out, model) if is_index(out) else Index.create(out, model) as target:
-        report = target.add(collection, strict=strict, workers=workers or cores(), total=total)
-        typer.echo(
-            f"{out}: {len(target):,} items; {report.added:,} added now, {report.replaced:,} replaced, "
-            f"{report.known:,} known before"
-        )
+    return collection, sum(1 for _ in track(collection, "reading"))
+
+
+def add_all(
+    target: Index, name: Path, collection: Collection, total: int, *, strict: bool, workers: int
+) -> None:
+    """Add a collection to an index, and say what became of it."""
+    from genius.cli.show import show_failures
+    from genius.encode.runtime import cores
+
+    report = target.add(collection, strict=strict, workers=workers or cores(), total=total)
+    typer.echo(
+        f"{name}: {len(target):,} items; {report.added:,} added now, {report.replaced:,} replaced, "
+        f"{report.known:,} known before"
+    )
     failures = [*collection.failures.first, *report.failures.first]
     show_failures(collection.failures.count + report.failures.count, failures)

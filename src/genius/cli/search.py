@@ -43,6 +43,12 @@ def search(
         str | None, typer.Option(help="What scores codes: geometry or learned; by default the model's own.")
     ] = None,
     precision: Annotated[str, typer.Option(help="Of the learned decoder: fp32 or int8.")] = "fp32",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Only items whose metadata fit: 'brand=acme', 'price<50', 'colour in red,blue'."),
+    ] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="The id of an item that is not wanted.")] = None,
+    near: Annotated[str | None, typer.Option(help="The id of an item, to find more like it.")] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the path to each hit, level by level.")
     ] = False,
@@ -51,10 +57,11 @@ def search(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
 ) -> None:
-    """Find the items of INDEX that answer a text, an image or both."""
+    """Find the items of INDEX that answer a text, an image or both, or are like another item."""
     import orjson
 
     from genius.index.index import Index
+    from genius.index.where import filter_of
     from genius.progress import log_to_terminal
 
     log_to_terminal()
@@ -70,6 +77,9 @@ def search(
             mode=mode,  # type: ignore[arg-type]
             decoder=decoder,
             precision=precision,  # type: ignore[arg-type]
+            filter=filter_of(where or []),
+            exclude=exclude or [],
+            near=near,
         )
     if as_json:
         typer.echo(orjson.dumps(_answer(hits)).decode())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from genius.data.records import MODALITIES, ImageSource, Modality, Query
 from genius.data.text import clean
 from genius.decode.runtime import Precision
 from genius.errors import InputError
+from genius.index import filters
+from genius.index.filters import Condition
 from genius.index.searcher import ANY, Asked
 from genius.model import Model
 from genius.search.engine import MODES, Mode
@@ -27,7 +29,7 @@ LONG = "the text is longer than the encoder reads: what is behind was not looked
 
 @dataclass(frozen=True)
 class Asking:
-    """How to search, as a user says it. Raises InputError for what makes no sense."""
+    """How to search, and among what, as a user says it. Raises InputError for what makes no sense."""
 
     k: int
     beam: int
@@ -35,6 +37,9 @@ class Asking:
     mode: Mode
     decoder: str | None
     precision: Precision
+    filter: Mapping[str, Any] | None = None
+    exclude: Iterable[str] = ()
+    condition: Condition | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -43,6 +48,10 @@ class Asking:
             raise InputError(f"a search needs at least one beam, not {self.beam}")
         if self.mode not in MODES:
             raise InputError(f"unknown mode {self.mode!r}: expected one of {', '.join(MODES)}")
+        condition = None if self.filter is None else filters.condition(self.filter)
+        object.__setattr__(self, "condition", condition)
+        exclude = [self.exclude] if isinstance(self.exclude, str) else self.exclude
+        object.__setattr__(self, "exclude", tuple(exclude))
 
     @property
     def reranked(self) -> bool:
@@ -119,12 +128,24 @@ def asked(model: Model, queries: Sequence[Query]) -> Asked:
     """What a search needs of queries. Raises InputError for a picture that can't be read."""
     parts = model.embed(queries)
     wants = np.array([ANY if query.want is None else MODALITIES.index(query.want) for query in queries])
-    first = np.full(len(queries), ANY, np.int64)
+    return Asked(model.vectors(parts), parts.joined, wants, _first_codes(model, wants))
+
+
+def asked_by_item(model: Model, found: tuple[np.ndarray, np.ndarray], want: Modality | None) -> Asked:
+    """What a search needs to find more like an item with this code [levels] and embedding [width]."""
+    code, joined = found
+    wants = np.array([ANY if want is None else MODALITIES.index(want)])
+    vectors = model.quantizer.reconstruct(code[None]).astype(np.float32)
+    return Asked(vectors, joined[None].astype(np.float32), wants, _first_codes(model, wants))
+
+
+def _first_codes(model: Model, wants: np.ndarray) -> np.ndarray:
+    first = np.full(len(wants), ANY, np.int64)
     for want in np.unique(wants[wants != ANY]):
         codes = model.wanted_codes(int(want), int((wants == want).sum()))
         if codes is not None:
             first[wants == want] = codes
-    return Asked(model.vectors(parts), parts.joined, wants, first)
+    return first
 
 
 def notes(model: Model, queries: Sequence[Query]) -> list[list[str]]:

@@ -7,31 +7,31 @@ so a build that was stopped goes on with the same source.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import numpy as np
 
 from genius.data.collection import Failures
 from genius.data.records import Item
 from genius.errors import GeniusError, InputError
-from genius.index.catalogue import Catalogue, SegmentEntry
+from genius.index import committing
+from genius.index.catalogue import Catalogue
+from genius.index.changes import Change, changed, id_of
 from genius.index.coding import CodedItems, Coder
-from genius.index.entries import Entry, entry_of, must_be_kept, picture_key
-from genius.index.segments import FOLDER, Block, Coding, segment_path, write_segment
+from genius.index.committing import Committer
+from genius.index.entries import Entry, entry_of, item_of, must_be_kept, picture_key
+from genius.index.segments import Block
+from genius.index.waiting import Waiting
 from genius.progress import bar
 
 CHUNK = 512
 """How many items are coded at a time."""
-BLOCK = 1 << 17
-"""How many items are committed at a time at first, in one segment."""
-LARGEST = 1 << 19
-"""How many are at most: blocks grow with what was added, as few large segments are searched more quickly."""
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 @dataclass
@@ -46,7 +46,10 @@ class Added:
 
 @contextlib.contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Be the one process that writes to an index; a crash lets go of it. Raises GeniusError if one does."""
+    """Be the one process that writes to an index; a crash lets go of it.
+
+    Raises GeniusError if another one does, or if the disk can't take what is written.
+    """
     with (path / "writer.lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -54,44 +57,83 @@ def only_writer(path: Path) -> Iterator[None]:
             raise GeniusError(
                 f"{path} is being written to by another process: wait until it is done"
             ) from None
-        yield
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _DISK:
+                raise
+            raise GeniusError(
+                f"{path} could not be written to: {error.strerror}; what was committed before is there"
+            ) from error
 
 
 class Builder:
-    """Adds items to the index at `path`; the caller is its only writer."""
+    """Adds and changes items; the caller is the only writer of the index."""
 
-    def __init__(
-        self, path: Path, catalogue: Catalogue, coding: Coding, model: str, code: Coder, *, strict: bool
-    ) -> None:
-        self._path, self._catalogue, self._coding, self._model = path, catalogue, coding, model
-        self._code, self._strict = code, strict
+    def __init__(self, catalogue: Catalogue, committer: Committer, code: Coder, *, strict: bool) -> None:
+        self._catalogue, self._committer, self._code, self._strict = catalogue, committer, code, strict
         self._report = Added()
+        self._touched: set[str] = set()
         self._pending: dict[str, Entry] = {}
         self._replaced: list[int] = []
+        self._revised: dict[int, Entry] = {}
         self._blocks: list[CodedItems] = []
-        self._embeddings = _Waiting(path)
+        self._embeddings = Waiting(committer.path)
 
     def add(self, items: Iterable[Item], total: int | None = None) -> Added:
         """Add items; what is committed stays when this is stopped."""
-        self._remove_orphans()
-        if total is None and isinstance(items, Sized):
-            total = len(items)
-        with contextlib.closing(self._embeddings), bar("indexing", total=total) as shown:
-            for chunk in _chunks(items):
-                if any(item.id in self._pending for item in chunk):
+        with contextlib.closing(self._chunks(items, "indexing", total)) as chunks:
+            for chunk in chunks:
+                if not all(isinstance(item, Item) for item in chunk):
+                    raise InputError("an index takes items, and this is a mapping: give it to update")
+                fine = [item for item in chunk if self._can_be_kept(item)]
+                self._take(fine, self._catalogue.stored(item.id for item in fine))
+        return self._report
+
+    def update(self, changes: Iterable[Change], total: int | None = None) -> Added:
+        """Change items that are there; see `genius.index.changes`. What is committed stays."""
+        with contextlib.closing(self._chunks(changes, "updating", total)) as chunks:
+            for chunk in chunks:
+                stored = self._catalogue.stored(id for id in map(id_of, chunk) if _is_unicode(id))
+                items = [item for change in chunk if (item := self._changed(change, stored)) is not None]
+                self._take(items, stored)
+        return self._report
+
+    def _chunks(
+        self, things: Iterable[Any], doing: str, total: int | None
+    ) -> Generator[list[Any], None, None]:
+        """Things in lists in which no id occurs twice, each taken up when the next is asked for."""
+        self._committer.clear()
+        if total is None and isinstance(things, Sized):
+            total = len(things)
+        with contextlib.closing(self._embeddings), bar(doing, total=total) as shown:
+            for chunk in _chunks(things):
+                if not self._touched.isdisjoint(map(id_of, chunk)):
                     self._commit()  # an id that comes again takes the place of what it stood for
-                self._take(chunk)
-                if len(self._pending) >= max(BLOCK, min(self._report.added, LARGEST)):
+                yield chunk
+                if len(self._touched) >= max(committing.BLOCK, min(self._report.added, committing.LARGEST)):
                     self._commit()
                 shown.advance(len(chunk))
             self._commit()
-        return self._report
 
-    def _take(self, chunk: list[Item]) -> None:
-        """Code the items of a chunk that are not known as they are."""
-        chunk = [item for item in chunk if self._is_unicode(item)]
-        rows = self._catalogue.known([item.id for item in chunk])
-        fresh = [item for item in chunk if item.id not in rows or not self._unchanged(item, rows[item.id][1])]
+    def _changed(self, change: Change, stored: Mapping[str, tuple[int, Entry]]) -> Item | None:
+        """The item after a change, if it must be looked at again; its picture may be gone, if it need not."""
+        id = id_of(change)
+        try:
+            if id not in stored:
+                raise InputError("is not in the index: add it")
+            row, entry = stored[id]
+            old = item_of(entry, self._catalogue.path)
+            new = changed(old, change)
+            same = new.image is old.image and self._settled(entry_of(new, entry.picture), row, entry)
+        except InputError as error:
+            self._fail(id, error)
+            return None
+        return new if not same and self._can_be_kept(new) else None
+
+    def _take(self, items: list[Item], stored: Mapping[str, tuple[int, Entry]]) -> None:
+        """Code the items that are not known as they are; for new metadata alone, codes stay."""
+        fresh = [item for item in items if item.id not in stored or not self._known(item, *stored[item.id])]
         if not fresh:
             return
         coded = self._code(fresh)
@@ -102,17 +144,18 @@ class Builder:
             item = fresh[place]
             picture = coded.pictures.get(item.id)
             self._pending[item.id] = entry_of(item, picture)
-            if item.id in rows:
-                self._replaced.append(rows[item.id][0])
+            if item.id in stored:
+                self._replaced.append(stored[item.id][0])
             if item.image is not None and picture is not None and must_be_kept(item.image):
                 kept.append((picture, item.image.read()))
+        self._touched.update(self._pending)
         if kept:
             self._catalogue.keep_pictures(kept)
         if len(coded.places):
             self._embeddings.append(coded.joined)
             self._blocks.append(replace(coded, joined=coded.joined[:0]))
 
-    def _is_unicode(self, item: Item) -> bool:
+    def _can_be_kept(self, item: Item) -> bool:
         """Whether an item can be written; a text may hold half a character, as Python reads broken names."""
         try:
             entry_of(item, None)
@@ -121,13 +164,23 @@ class Builder:
             return False
         return True
 
-    def _unchanged(self, item: Item, content: bytes) -> bool:
+    def _known(self, item: Item, row: int, old: Entry) -> bool:
+        """Whether an item need not be coded: it is there, as it is or but for its metadata."""
         try:
-            same = entry_of(item, picture_key(item.image)).content == content
+            entry = entry_of(item, picture_key(item.image))
         except InputError:
             return False  # coding it will say what is wrong
-        self._report.known += same
-        return same
+        return self._settled(entry, row, old)
+
+    def _settled(self, entry: Entry, row: int, old: Entry) -> bool:
+        if entry.content == old.content:
+            self._report.known += 1
+        elif replace(entry, metadata=old.metadata, content=old.content) == old:
+            self._revised[row] = entry
+            self._touched.add(entry.id)
+        else:
+            return False
+        return True
 
     def _fail(self, id: str, error: InputError) -> None:
         named = InputError(f"item {id!r}: {error}")
@@ -136,71 +189,36 @@ class Builder:
         self._report.failures.add(named)
 
     def _commit(self) -> None:
-        if not self._pending:
+        if not self._touched:
             return
-        state = self._catalogue.state()
-        block = Block(
-            codes=np.concatenate([coded.codes for coded in self._blocks]),
-            modality=np.concatenate([coded.modality for coded in self._blocks]),
-            joined=self._embeddings.all(),
-            rows=state.next_row + np.arange(len(self._pending)),
-            halves=np.concatenate([coded.halves for coded in self._blocks]),
-        )
-        number = state.next_segment
-        fingerprint = write_segment(segment_path(self._path, number), block, self._coding, self._model)
-        segment = SegmentEntry(number, len(self._pending), fingerprint)
-        self._catalogue.commit(list(self._pending.values()), segment, self._replaced)
-        self._report.added += len(self._pending) - len(self._replaced)
-        self._report.replaced += len(self._replaced)
-        self._pending, self._replaced, self._blocks = {}, [], []
+        entries, block = list(self._pending.values()), None
+        if self._blocks:
+            block = Block(
+                codes=np.concatenate([coded.codes for coded in self._blocks]),
+                modality=np.concatenate([coded.modality for coded in self._blocks]),
+                joined=self._embeddings.all(),
+                rows=self._catalogue.state().next_row + np.arange(len(entries)),
+                halves=np.concatenate([coded.halves for coded in self._blocks]),
+            )
+        self._committer.commit(entries, block, self._replaced, self._revised)
+        self._report.added += len(entries) - len(self._replaced)
+        self._report.replaced += len(self._replaced) + len(self._revised)
+        self._touched, self._pending, self._replaced, self._revised, self._blocks = set(), {}, [], {}, []
         self._embeddings.close()
 
-    def _remove_orphans(self) -> None:
-        """Remove segments that a crash left before the catalogue named them."""
-        named = {segment_path(self._path, segment.number) for segment in self._catalogue.segments()}
-        for path in (self._path / FOLDER).iterdir():
-            if path not in named:
-                shutil.rmtree(path, ignore_errors=True)
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-class _Waiting:
-    """The embeddings of a block, in a file until it is committed: in memory it would take half a gigabyte."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._file: IO[bytes] | None = None
-        self._rows, self._kind, self._width = 0, np.dtype(np.float16), 0
-
-    def append(self, rows: np.ndarray) -> None:
-        """Put more rows [n, width] behind the others."""
-        if self._file is None:
-            # It has no name, so that a crash leaves nothing behind.
-            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
-        self._file.write(np.ascontiguousarray(rows).data)
-        self._rows, self._kind, self._width = self._rows + len(rows), rows.dtype, rows.shape[1]
-
-    def all(self) -> np.ndarray:
-        """All rows, mapped from the file."""
-        assert self._file is not None
-        self._file.flush()
-        return np.memmap(self._file, self._kind, "r", shape=(self._rows, self._width))
-
-    def close(self) -> None:
-        """Forget the rows."""
-        if self._file is not None:
-            self._file.close()
-        self._file, self._rows = None, 0
-
-
-def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Items in lists in which no id occurs twice."""
-    chunk: dict[str, Item] = {}
-    for item in items:
-        if not isinstance(item, Item):
-            raise InputError(f"an index takes items, and this is a {type(item).__name__}")
-        if item.id in chunk or len(chunk) == CHUNK:
+def _chunks(things: Iterable[Any]) -> Iterator[list[Any]]:
+    """Items, or changes, in lists in which no id occurs twice."""
+    chunk: dict[str, Any] = {}
+    for thing in things:
+        id = id_of(thing)
+        if id in chunk or len(chunk) == CHUNK:
             yield list(chunk.values())
             chunk = {}
-        chunk[item.id] = item
+        chunk[id] = thing
     if chunk:
         yield list(chunk.values())

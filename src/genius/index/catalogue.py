@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import threading
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -19,8 +17,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from genius.errors import DamagedError, GeniusError, InputError, MismatchError
+from genius.errors import InputError, MismatchError
+from genius.index.database import PATIENCE, Database
 from genius.index.entries import COLUMNS, Entry
+from genius.index.filters import Condition
 
 FILE = "catalogue.sqlite"
 FORMAT = 1
@@ -67,16 +67,13 @@ class SegmentEntry:
     fingerprint: str
 
 
-class Catalogue:
-    """The catalogue in a folder, for any number of threads; each has a connection of its own."""
+class Catalogue(Database):
+    """The catalogue in a folder, for any number of threads."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
-        if not self.path.is_file():
+        if not (folder / FILE).is_file():
             raise InputError(f"is no index: it has no {FILE}", path=folder)
-        self._own = threading.local()
-        self._connections: list[sqlite3.Connection] = []
-        self._closing = weakref.finalize(self, _close, self._connections)
+        super().__init__(folder / FILE)
         self._check_format()
 
     @staticmethod
@@ -91,10 +88,6 @@ class Catalogue:
             connection.executemany("INSERT INTO settings VALUES (?, ?)", rows)
         finally:
             connection.close()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._closing()
 
     # --- reading
 
@@ -133,15 +126,22 @@ class Catalogue:
 
     def entries(self, rows: Iterable[int]) -> dict[int, Entry]:
         """The items at these rows."""
-        listed = orjson.dumps(list(rows)).decode()
-        found = self._ask(f"SELECT row, {_ENTRY} FROM items WHERE row {_LISTED}", listed)
+        found = self._ask(f"SELECT row, {_ENTRY} FROM items WHERE row {_LISTED}", _json(rows))
         return {row: Entry(*fields) for row, *fields in found}
 
-    def known(self, ids: Sequence[str]) -> dict[str, tuple[int, bytes]]:
-        """The rows and content hashes of those ids that there are."""
-        listed = orjson.dumps(list(ids)).decode()
-        found = self._ask(f"SELECT id, row, content FROM items WHERE id {_LISTED}", listed)
-        return {id: (row, content) for id, row, content in found}
+    def known(self, ids: Iterable[str]) -> dict[str, int]:
+        """The rows of those ids that there are."""
+        return dict(self._ask(f"SELECT id, row FROM items WHERE id {_LISTED}", _json(ids)))
+
+    def stored(self, ids: Iterable[str]) -> dict[str, tuple[int, Entry]]:
+        """The rows and items of those ids that there are, by id."""
+        found = self._ask(f"SELECT row, {_ENTRY} FROM items WHERE id {_LISTED}", _json(ids))
+        return {entry.id: (row, entry) for row, entry in ((row, Entry(*rest)) for row, *rest in found)}
+
+    def where(self, condition: Condition) -> np.ndarray:
+        """The rows of the items whose metadata fulfils a condition: int64, sorted."""
+        found = self._ask(f"SELECT row FROM items WHERE {condition.sql} ORDER BY row", *condition.values)
+        return np.array([row for (row,) in found], np.int64)
 
     def instructions(self) -> dict[str, int]:
         """Known instructions, and the number of the modality that each asks for."""
@@ -169,24 +169,65 @@ class Catalogue:
 
     # --- writing: one process at a time, which the index sees to
 
-    def commit(self, entries: Sequence[Entry], segment: SegmentEntry, replaced: Sequence[int] = ()) -> None:
+    def commit(
+        self,
+        entries: Sequence[Entry] = (),
+        segment: SegmentEntry | None = None,
+        replaced: Sequence[int] = (),
+        *,
+        revised: Mapping[int, Entry] | None = None,
+        merged: Sequence[int] = (),
+        dropped: Sequence[int] = (),
+    ) -> None:
         """Add items, whose rows follow each other from the next one on, with the segment that holds them.
 
-        `replaced` are the rows of older items that they take the place of.
+        Args:
+            entries: the items.
+            segment: what holds their codes, and the live rows of all that is merged.
+            replaced: the rows of older items that they take the place of.
+            revised: items by row that get other metadata, and keep their codes.
+            merged: the numbers of segments whose place the new one takes.
+            dropped: the rows that those had, and that no longer stand for an item.
         """
         state = self.state()
         places = [(state.next_row + place, *_fields(entry)) for place, entry in enumerate(entries)]
-        marks = ", ".join("?" * len(places[0]))
+        changed = [(entry.metadata, entry.content, row) for row, entry in (revised or {}).items()]
         with self._transaction("BEGIN IMMEDIATE"):
-            self._many("DELETE FROM items WHERE row = ?", [(row,) for row in replaced])
-            self._many("INSERT INTO removed VALUES (?)", [(row,) for row in replaced])
+            self._take_out(replaced)
+            self._many("UPDATE items SET metadata = ?, content = ? WHERE row = ?", changed)
+            marks = ", ".join("?" * (1 + len(COLUMNS)))
             self._many(f"INSERT INTO items (row, {_ENTRY}) VALUES ({marks})", places)
-            self._ask("INSERT INTO segments VALUES (?, ?, ?)", *astuple(segment))
+            self._many("DELETE FROM segments WHERE number = ?", [(number,) for number in merged])
+            self._many("DELETE FROM removed WHERE row = ?", [(row,) for row in dropped])
+            if segment is not None:
+                self._ask("INSERT INTO segments VALUES (?, ?, ?)", *astuple(segment))
             self._ask(
                 "UPDATE state SET version = version + 1, next_row = ?, next_segment = ?",
                 state.next_row + len(entries),
-                segment.number + 1,
+                state.next_segment if segment is None else segment.number + 1,
             )
+
+    def remove(self, rows: Sequence[int]) -> None:
+        """Take items out; their rows stand for nothing from now on."""
+        with self._transaction("BEGIN IMMEDIATE"):
+            self._take_out(rows)
+            self._ask("UPDATE state SET version = version + 1")
+
+    def _take_out(self, rows: Sequence[int]) -> None:
+        self._many("DELETE FROM items WHERE row = ?", [(row,) for row in rows])
+        self._many("INSERT INTO removed VALUES (?)", [(row,) for row in rows])
+
+    def shrink(self) -> None:
+        """Let go of pictures that no item names, and of the space that items left."""
+        self._ask(
+            "DELETE FROM pictures WHERE picture NOT IN "
+            "(SELECT picture FROM items WHERE image ->> '$.kind' = 'kept')"
+        )
+        if self._ask("PRAGMA freelist_count")[0][0]:
+            self._ask("VACUUM")
+        self._ask("PRAGMA busy_timeout = 0")  # whoever reads is not waited for: the next one does it
+        self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._ask(f"PRAGMA busy_timeout = {1000 * PATIENCE}")
 
     def keep_pictures(self, pictures: Iterable[tuple[bytes, bytes]]) -> None:
         """Keep the bytes of pictures under their hashes, for items that will be committed."""
@@ -197,53 +238,6 @@ class Catalogue:
         """Remember which modality instructions ask for."""
         with self._transaction("BEGIN IMMEDIATE"):
             self._many("INSERT OR REPLACE INTO instructions VALUES (?, ?)", wanted.items())
-
-    # --- SQLite
-
-    @property
-    def _connection(self) -> sqlite3.Connection:
-        if not self._closing.alive:
-            raise GeniusError(f"{self.path.parent} was closed: open the index again")
-        connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
-        if connection is None:
-            # Threads don't share it, but whoever closes the catalogue closes all.
-            connection = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
-            self._connections.append(connection)
-            self._own.connection = connection
-            self._ask("PRAGMA synchronous = FULL")
-        return connection
-
-    def _ask(self, sql: str, *values: Any) -> list[Any]:
-        with self._said():
-            return self._connection.execute(sql, values).fetchall()
-
-    def _many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        with self._said():
-            self._connection.executemany(sql, rows)
-
-    @contextlib.contextmanager
-    def _transaction(self, begin: str) -> Iterator[None]:
-        self._ask(begin)
-        try:
-            yield
-            self._ask("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-            raise
-
-    @contextlib.contextmanager
-    def _said(self) -> Iterator[None]:
-        """SQLite's errors as ours."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise GeniusError(f"{self.path} can't be used now: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, why: object) -> DamagedError:
-        return DamagedError(f"{self.path} is damaged: {why}; make the index again, or take a copy of it")
 
     def _check_format(self) -> None:
         if self._ask("PRAGMA application_id")[0][0] != APPLICATION:
@@ -260,7 +254,8 @@ def _fields(entry: Entry) -> tuple[Any, ...]:
     return tuple(getattr(entry, name) for name in COLUMNS)
 
 
-def _close(connections: list[sqlite3.Connection]) -> None:
-    for connection in connections:
-        connection.close()
-    connections.clear()
+def _json(values: Iterable[Any]) -> str:
+    try:
+        return orjson.dumps(list(values)).decode()
+    except TypeError as error:
+        raise InputError(f"an id is a text of whole Unicode: {error}") from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 from genius.data.records import MODALITIES
 from genius.errors import DamagedError
 from genius.index.catalogue import Catalogue
+from genius.index.leftovers import opening
 from genius.index.segments import Coding, open_segment, segment_path
 
 
@@ -22,7 +25,7 @@ def describe(path: Path | str, *, verify: bool = False) -> dict[str, Any]:
     path = Path(path)
     catalogue = Catalogue(path)
     try:
-        with catalogue.reading():
+        with opening(path), catalogue.reading():
             check(path, catalogue, verify=verify)
             counts = catalogue.modalities()
             return {
@@ -33,7 +36,7 @@ def describe(path: Path | str, *, verify: bool = False) -> dict[str, Any]:
                 "modalities": {MODALITIES[number].value: count for number, count in sorted(counts.items())},
                 "segments": len(catalogue.segments()),
                 "removed": len(catalogue.removed()),
-                "bytes": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+                "bytes": _bytes(path),
             }
     finally:
         catalogue.close()
@@ -52,3 +55,13 @@ def check(path: Path, catalogue: Catalogue, *, verify: bool) -> None:
     named = np.concatenate([np.array([row for row, _ in catalogue.walk()], np.int64), catalogue.removed()])
     if not np.array_equal(np.sort(np.concatenate(rows)), np.sort(named)):
         raise DamagedError(f"{path}: catalogue and segments don't name the same rows; make the index again")
+
+
+def _bytes(path: Path) -> int:
+    """How much is in a folder, of which others may remove something meanwhile."""
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += Path(folder, name).stat().st_size
+    return total

@@ -1,4 +1,4 @@
-"""From items to codes and joined embeddings, through the feature cache if the model works from features."""
+"""From items to codes and joined embeddings, through the feature cache if they are many."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from genius.data.text import clean
 from genius.encode.cache import FeatureCache, content_key
 from genius.encode.contents import Contents
 from genius.encode.pipeline import Encoding, Report, encoding
-from genius.encode.rows import Rows
+from genius.encode.rows import Rows, text_rows
 from genius.errors import InputError
 from genius.model import Model
 from genius.quantize.parts import Parts, concatenate
@@ -24,7 +24,9 @@ from genius.quantize.parts import Parts, concatenate
 _EMPTY = InputError("its text says nothing")
 
 PICTURES = 64
-"""How many pictures are in memory at a time, where there are no features."""
+"""How many pictures are in memory at a time, where no features are kept."""
+FEW = 64
+"""So many items are encoded at once, without the cache of features."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +65,23 @@ class _Embedded:
 
 @contextlib.contextmanager
 def coder(model: Model, cache: Path, workers: int) -> Iterator[Coder]:
-    """What codes items, a few hundred at a time; their ids must differ."""
-    if not model.joins_features:
-        yield lambda items: _coded(model, items, _from_pictures(model, items))
-        return
-    with encoding(model.encoder_loader, model.encoder, cache, workers) as work:
-        yield lambda items: _coded(model, items, _from_features(model, work, items))
+    """What codes items, a few hundred at a time; their ids must differ.
+
+    The cache (and workers) are only opened for more than a few: a large one takes longer to open than a few
+    items to encode, and another process may be using it for hours.
+    """
+    with contextlib.ExitStack() as stack:
+        opened: list[Encoding] = []
+
+        def code(items: Sequence[Item]) -> CodedItems:
+            if not model.joins_features or (not opened and len(items) <= FEW):
+                return _coded(model, items, _at_once(model, items))
+            if not opened:
+                work = encoding(model.encoder_loader, model.encoder, cache, workers)
+                opened.append(stack.enter_context(work))
+            return _coded(model, items, _from_features(model, opened[0], items))
+
+        yield code
 
 
 def _coded(model: Model, items: Sequence[Item], embedded: _Embedded) -> CodedItems:
@@ -120,27 +133,50 @@ def _rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> Rows:
     return rows, present
 
 
-def _from_pictures(model: Model, items: Sequence[Item]) -> _Embedded:
+def _at_once(model: Model, items: Sequence[Item]) -> _Embedded:
+    """From pictures and texts themselves."""
     embedded = _Embedded([], [], {}, {})
     for start in range(0, len(items), PICTURES):
         pictures: list[Image.Image | None] = []
         texts: list[str] = []
+        read: list[Item] = []
         for place, item in enumerate(items[start : start + PICTURES], start):
             text = clean(item.text)
             try:
                 if item.image is None and not text:
                     raise _EMPTY
-                pictures.append(None if item.image is None else load(item.image))
+                picture = None
                 if item.image is not None:
-                    embedded.pictures[item.id] = content_key(item.image.read())
+                    picture, key = load(item.image), content_key(item.image.read())
+                    embedded.pictures[item.id] = key
             except InputError as error:
                 embedded.failed[item.id] = error
                 continue
+            pictures.append(picture)
             texts.append(text)
+            read.append(item)
             embedded.places.append(place)
-        if texts:
-            embedded.blocks.append(model.record_parts(pictures, texts))
+        if read:
+            embedded.blocks.append(_parts(model, pictures, texts, _modality(read)))
     return embedded
+
+
+def _parts(
+    model: Model, pictures: Sequence[Image.Image | None], texts: Sequence[str], modality: np.ndarray
+) -> Parts:
+    if not model.joins_features:
+        return model.record_parts(pictures, texts)
+    present = np.array([picture is not None for picture in pictures])
+    rows = np.zeros((len(pictures), model.encoder.image_width), np.float32)
+    if present.any():
+        rows[present] = model.encoder.images([picture for picture in pictures if picture is not None])
+    spoken, said = text_rows(model.encoder, texts)
+    return model.item_parts((_rounded(rows), present), (_rounded(spoken), said), modality)
+
+
+def _rounded(rows: np.ndarray) -> np.ndarray:
+    """To 16 bits, as the cache keeps them: so it makes no difference which way an item came."""
+    return rows.astype(np.float16).astype(np.float32)
 
 
 def _modality(items: Sequence[Item]) -> np.ndarray:

@@ -9,33 +9,33 @@ A search sees one version of the index, and the next search the newest: others m
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from genius import __version__
-from genius.data.mbeir import Tree
-from genius.data.records import MODALITIES, ImageSource, Item, Modality, Query
+from genius.data.records import ImageSource, Item, Modality, Query
 from genius.decode.runtime import Precision
-from genius.encode import pipeline
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
 from genius.index import asking
 from genius.index.asking import Asking
-from genius.index.build import Added, Builder, only_writer
+from genius.index.browse import Browsing
 from genius.index.catalogue import Catalogue
-from genius.index.coding import coder
 from genius.index.decoders import DecoderName, Decoders
 from genius.index.entries import item_of
 from genius.index.hit import Hits, hits_of
-from genius.index.searcher import Candidates, Searcher
+from genius.index.leftovers import opening
+from genius.index.searcher import Asked, Candidates, Searcher
 from genius.index.segments import Coding
 from genius.index.view import View, make_folder, open_view
+from genius.index.writing import Writing
 from genius.model import Model
 from genius.search.beam import BEAMS
 from genius.search.engine import Mode
@@ -43,11 +43,12 @@ from genius.search.engine import Mode
 if TYPE_CHECKING:
     from PIL import Image
 
+NO_MATCH = "nothing in the index is left to be found by this filter"
 QUERIES = 256
 """How many queries are searched at a time."""
 
 
-class Index:
+class Index(Browsing, Writing):
     """An index that is open, with the model that it was made by."""
 
     def __init__(self, path: Path, catalogue: Catalogue, model: Model) -> None:
@@ -55,9 +56,9 @@ class Index:
         self._catalogue = catalogue
         self._coding, self._decoders = _coding(model), Decoders(model)
         self._view: View | None = None
-        self._viewing = threading.Lock()
-        with catalogue.reading():
-            self._current()  # what is damaged is refused here, and not in the midst of a search
+        self._viewing, self._one_writer = threading.Lock(), threading.Lock()
+        with self._reading():
+            pass  # what is damaged is refused here, and not in the midst of a search
 
     @classmethod
     def create(cls, path: Path | str, model: Model | Path | str) -> Index:
@@ -83,9 +84,9 @@ class Index:
 
         Raises InputError (no index), MismatchError (another model), MissingError (no model) or DamagedError.
         """
-        path = Path(path)
-        if not path.exists():
+        if not Path(path).exists():
             raise InputError("there is nothing here", path=path)
+        path = Path(path).absolute()  # to be found again from wherever the process goes
         catalogue = Catalogue(path)
         made_by = catalogue.settings()["model"]
         if model is None and not Path(made_by["path"]).exists():
@@ -123,36 +124,6 @@ class Index:
         """All items, in the order in which they were added."""
         return (item_of(entry, self._catalogue.path) for _, entry in self._catalogue.walk())
 
-    # --- adding
-
-    def add(
-        self,
-        items: Iterable[Item],
-        *,
-        strict: bool = False,
-        cache: Path | None = None,
-        workers: int = 1,
-        total: int | None = None,
-    ) -> Added:
-        """Add items, in blocks; each is there for good when it is committed. Says what became of them.
-
-        An item that is there as it is costs a look, so a run that was stopped goes on where it was; an id
-        with other content takes the old one's place. What can't be read is left out and reported, or raised
-        if `strict`. Several `workers` are processes: a script must then guard its main part. `total` is for
-        the bar, if it is known how many items there are.
-        """
-        with only_writer(self.path), coder(self.model, cache or pipeline.default_cache(), workers) as code:
-            if isinstance(items, Tree):
-                self._catalogue.add_instructions(
-                    {
-                        prompt: MODALITIES.index(want)
-                        for prompt, want in items.instructions.wanted_by_prompt().items()
-                    }
-                )
-            model = self.model.fingerprint
-            builder = Builder(self.path, self._catalogue, self._coding, model, code, strict=strict)
-            return builder.add(items, total)
-
     # --- searching
 
     def search(
@@ -169,6 +140,9 @@ class Index:
         mode: Mode = "auto",
         decoder: DecoderName | str | None = None,
         precision: Precision = "fp32",
+        filter: Mapping[str, Any] | None = None,
+        exclude: Iterable[str] = (),
+        near: str | None = None,
     ) -> Hits:
         """The k items that answer best, by text, image or both (or a Query that holds them).
 
@@ -177,10 +151,16 @@ class Index:
         ordered by the likeness of joined embeddings and codes; without, by the log-probabilities of codes.
         How far codes are searched is the `mode`, by which `decoder` and in which `precision` docs/search.md
         explains; without a word, `paper` is as published and the others are what was found best.
+
+        Only items are found whose metadata fulfil the `filter` (see `genius.index.filters`), and none of the
+        ids in `exclude`. `near`, an item's id, stands for a query: more like this one, but not itself.
         """
-        asked = asking.query_of(query, text, image, instruction)
-        how = Asking(k=k, beam=beam, rerank=rerank, mode=mode, decoder=decoder, precision=precision)
-        return self._search_all([asked], want, how)[0]
+        how = Asking(k, beam, rerank, mode, decoder, precision, filter, exclude)
+        if near is None:
+            return self._search_all([asking.query_of(query, text, image, instruction)], want, how)[0]
+        if not (query is text is image is instruction is None):
+            raise InputError("a search is near an item, or by a query: give one of them")
+        return self._search_near(near, want, how)
 
     def search_many(
         self,
@@ -193,36 +173,54 @@ class Index:
         mode: Mode = "auto",
         decoder: DecoderName | str | None = None,
         precision: Precision = "fp32",
+        filter: Mapping[str, Any] | None = None,
+        exclude: Iterable[str] = (),
     ) -> list[Hits]:
-        """What answers each query; all see the same version of the index."""
-        how = Asking(k=k, beam=beam, rerank=rerank, mode=mode, decoder=decoder, precision=precision)
+        """What answers each query; all see the same version of the index, and have the same filter."""
+        how = Asking(k, beam, rerank, mode, decoder, precision, filter, exclude)
         return self._search_all([asking.query_of(query, None, None, None) for query in queries], want, how)
 
     @property
     def searcher(self) -> Searcher:
         """What searches the current version, by vectors. Raises InputError if it is empty."""
-        with self._catalogue.reading():
-            view = self._current()
+        with self._reading() as view:
+            pass
         if not len(view):
             raise InputError("the index is empty: add items first", path=self.path)
         return view.searcher
 
     def _search_all(self, queries: Sequence[Query], want: Modality | str | None, how: Asking) -> list[Hits]:
         wanted = None if want is None else Modality.parse(want)
-        with self._catalogue.reading():
-            view, known = self._current(), asking.wanted_by_instruction(self._catalogue.instructions())
+        with self._reading() as view:
+            known = asking.wanted_by_instruction(self._catalogue.instructions())
             queries = [asking.instruct(query, wanted, known) for query in queries]
+            rows = list(self._catalogue.known(how.exclude).values())
             found: list[Hits] = []
             for start in range(0, len(queries), QUERIES):
-                found += self._search(view, queries[start : start + QUERIES], how)
+                some = queries[start : start + QUERIES]
+                asked, notes = asking.asked(self.model, some), asking.notes(self.model, some)
+                found += self._search(view, asked, notes, rows, how)
         return found
 
-    def _search(self, view: View, queries: Sequence[Query], how: Asking) -> list[Hits]:
+    def _search_near(self, id: str, want: Modality | str | None, how: Asking) -> Hits:
+        """What is like an item; its own code and embedding are the query."""
+        with self._reading() as view:
+            rows = self._catalogue.known([id, *how.exclude])
+            if id not in rows:
+                raise InputError(f"item {id!r} is not in the index: nothing can be near it")
+            wanted = None if want is None else Modality.parse(want)
+            asked = asking.asked_by_item(self.model, view.stored(rows[id]), wanted)
+            return self._search(view, asked, [[]], list(rows.values()), how)[0]
+
+    def _search(
+        self, view: View, asked: Asked, notes: list[list[str]], exclude: list[int], how: Asking
+    ) -> list[Hits]:
         chosen = self._decoders.choose(how.mode, how.decoder, how.precision)
-        asked, notes = asking.asked(self.model, queries), asking.notes(self.model, queries)
-        if not len(view):
-            return [Hits([], [], rerank=how.reranked, notes=[*own, "the index is empty"]) for own in notes]
-        every = view.searcher.search(asked, how.k, how.beam, how.searched, chosen.decoder)
+        searcher = view.selections.searcher(self._catalogue, how.condition, exclude) if len(view) else None
+        if searcher is None or not len(searcher):
+            nothing = NO_MATCH if len(view) else "the index is empty"
+            return [Hits([], [], rerank=how.reranked, notes=[*own, nothing]) for own in notes]
+        every = searcher.search(asked, how.k, how.beam, how.searched, chosen.decoder)
         return [
             self._hits(candidates, own, chosen.name, how)
             for candidates, own in zip(every, notes, strict=True)
@@ -250,6 +248,15 @@ class Index:
                 f"{self._catalogue.path} lacks items that a segment holds: make the index again"
             )
         return {row: item_of(entry, self._catalogue.path) for row, entry in entries.items()}
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[View]:
+        """The newest version; all that this thread asks of the catalogue within is of it."""
+        with contextlib.ExitStack() as stack:
+            with opening(self.path):
+                stack.enter_context(self._catalogue.reading())
+                view = self._current()
+            yield view
 
     def _current(self) -> View:
         """The version that this thread is reading."""

@@ -9,10 +9,10 @@ item has is told by its first code; where that is learned, `modality.npy` says i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -48,6 +48,16 @@ class Coding:
         return cls(tuple(fields["sizes"]), fields["semantic"], fields["told"])
 
 
+class Embeddings(Protocol):
+    """Rows of numbers [n, width], of which some can be had at a time; an array is such a thing."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many, and how wide."""
+
+    def __getitem__(self, places: np.ndarray, /) -> np.ndarray: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """Items that become a segment.
@@ -55,14 +65,14 @@ class Block:
     Attributes:
         codes: [n, levels].
         modality: the number of each one's modality [n].
-        joined: embeddings [n, width]; they may be in a file.
+        joined: embeddings [n, width]; they may be in files.
         rows: of the catalogue [n].
         halves: half the squared length of the codes' vectors [n].
     """
 
     codes: np.ndarray
     modality: np.ndarray
-    joined: np.ndarray
+    joined: Embeddings
     rows: np.ndarray
     halves: np.ndarray
 
@@ -79,6 +89,7 @@ class Segment:
     halves: np.ndarray
     scale: float
     _modality: np.ndarray | None
+    _before: dict[str, tuple[np.ndarray, Part]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -94,15 +105,23 @@ class Segment:
         return self.codes[:, 0] if self._modality is None else self._modality
 
     def part(self, removed: np.ndarray) -> Part:
-        """What a search needs of the segment, but for removed rows of the catalogue (sorted)."""
-        allowed, gone = None, removed
+        """What a search needs of the segment, but for removed rows of the catalogue (sorted).
+
+        Where nothing was removed since, it is the same part as before, with all that it has worked out.
+        """
         # A segment's rows were given out one after another, so most segments have none of those removed.
-        if len(removed):
-            first, last = int(self.rows.min()), int(self.rows.max())
-            gone = removed[np.searchsorted(removed, first) : np.searchsorted(removed, last, side="right")]
-        if len(gone):
-            allowed = ~np.isin(self.rows, gone)
-        return Part(self.packed, allowed, self.coarse, self.exact, self.scale, self.rows, self.halves)
+        first, last = self._span
+        gone = removed[np.searchsorted(removed, first) : np.searchsorted(removed, last, side="right")]
+        before = self._before.get("part")
+        if before is None or not np.array_equal(before[0], gone):
+            allowed = ~np.isin(self.rows, gone) if len(gone) else None
+            part = Part(self.packed, allowed, self.coarse, self.exact, self.scale, self.rows, self.halves)
+            before = self._before["part"] = gone, part
+        return before[1]
+
+    @cached_property
+    def _span(self) -> tuple[int, int]:
+        return int(self.rows.min()), int(self.rows.max())
 
 
 def segment_path(index: Path, number: int) -> Path:
@@ -113,7 +132,7 @@ def segment_path(index: Path, number: int) -> Path:
 def write_segment(path: Path, block: Block, coding: Coding, model: str) -> str:
     """Write a block of items as a segment; it is on the disk when this returns its fingerprint."""
     packed, order = PackedCodes.build(block.codes, coding.sizes, coding.semantic)
-    largest = max(float(block.joined.max()), -float(block.joined.min()), 1e-6)
+    largest = _largest(block.joined)
     number = np.uint32 if int(block.rows.max()) <= np.iinfo(np.uint32).max else np.uint64
     arrays = {**packed.arrays(), "rows": block.rows[order].astype(number)}
     arrays["halves"] = block.halves[order].astype(np.float32)
@@ -130,19 +149,26 @@ def write_segment(path: Path, block: Block, coding: Coding, model: str) -> str:
     return storage.read_manifest(path).fingerprint
 
 
-def _write_embeddings(folder: Path, joined: np.ndarray, order: np.ndarray, scale: float) -> None:
-    """Write both kinds in sorted order, a part at a time: a block of them is large enough once."""
-    exact, coarse = (
-        np.lib.format.open_memmap(folder / f"{name}.npy", "w+", kind, joined.shape)
-        for name, kind in (("exact", np.float16), ("coarse", np.int8))
-    )
-    for start in range(0, len(order), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
-        rows = joined[order[part]]
-        exact[part] = rows
-        coarse[part] = np.rint(rows.astype(np.float32) / scale)
-    exact.flush()
-    coarse.flush()
+def _largest(joined: Embeddings) -> float:
+    """The largest number of all, whatever its sign, and not quite zero."""
+    every = np.arange(joined.shape[0])
+    parts = (joined[every[start : start + AT_ONCE]] for start in range(0, len(every), AT_ONCE))
+    return max(1e-6, *(float(np.abs(part).max()) for part in parts))
+
+
+def _write_embeddings(folder: Path, joined: Embeddings, order: np.ndarray, scale: float) -> None:
+    """Write both kinds in sorted order, a part at a time: a block of them is large enough once.
+
+    Not through a memory map: where the disk is full, that ends the process instead of raising an error.
+    """
+    with (folder / "exact.npy").open("wb") as exact, (folder / "coarse.npy").open("wb") as coarse:
+        for file, kind in ((exact, np.float16), (coarse, np.int8)):
+            header = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": joined.shape}
+            np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, len(order), AT_ONCE):
+            rows = joined[order[start : start + AT_ONCE]]
+            exact.write(np.ascontiguousarray(rows, np.float16).data)
+            coarse.write(np.rint(rows.astype(np.float32) / scale).astype(np.int8).data)
 
 
 def open_segment(path: Path, coding: Coding, fingerprint: str, *, verify: bool = False) -> Segment:

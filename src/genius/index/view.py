@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from genius import atomic
-from genius.errors import InputError
+from genius.errors import DamagedError, InputError
 from genius.index.catalogue import FILE, Catalogue
 from genius.index.decoders import Decoders
 from genius.index.searcher import Searcher
 from genius.index.segments import FOLDER, Coding, Segment, open_segment, segment_path
+from genius.index.selecting import Selections
 from genius.model import Model
 
 
@@ -65,6 +66,19 @@ class View:
         model, segments = self.model, list(self.segments.values())
         decoder = self.decoders.choose("auto").decoder
         return Searcher(decoder, model.quantizer, model.rerank_weight, segments, self.removed)
+
+    @cached_property
+    def selections(self) -> Selections:
+        """What searches parts of this version."""
+        return Selections(self.searcher, list(self.segments.values()))
+
+    def stored(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """The code [levels] and the embedding [width] of a row. Raises DamagedError if no segment has it."""
+        for segment in self.segments.values():
+            places = np.flatnonzero(segment.rows == row)[:1]
+            if len(places):
+                return segment.packed.codes(places)[0], segment.exact[places[0]]
+        raise DamagedError(f"no segment holds row {row} of the catalogue: make the index again")
 
 
 def open_view(

@@ -1,0 +1,74 @@
+"""`genius serve`: an index as an HTTP service with a web page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command(epilog="Example: genius serve index/ --port 8080 --read-only")(serve)
+
+
+def serve(
+    index: Annotated[Path, typer.Argument(help="The index to serve.")],
+    host: Annotated[
+        str, typer.Option(help="The address to listen at; 0.0.0.0 is open to the network.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is any that is free.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that share the port.")] = 1,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="GENIUS_TOKEN",
+            help="Who asks must show this; better given by the variable or a file, as commands can be seen.",
+        ),
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="A file that holds the token.")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Items can't be changed.")] = False,
+    allow_name: Annotated[
+        list[str] | None,
+        typer.Option(help="Another host name to answer to, on loopback without a token; repeatable."),
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Searches done together at the most.")] = 32,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="The index's model, if it was moved.")
+    ] = None,
+) -> None:
+    """Serve INDEX: searches, items and codes over HTTP, and a web page to search and explore it."""
+    from genius.errors import InputError, require
+
+    for module in ("fastapi", "uvicorn", "prometheus_client", "python_multipart"):
+        require(module, "serve", "serving an index")
+    from genius.serve.run import Started
+    from genius.serve.run import serve as run
+    from genius.serve.settings import Limits, Settings
+
+    if token_file is not None:
+        try:
+            token = token_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read the token: {error}", path=token_file) from None
+    settings = Settings(
+        index,
+        model,
+        host=host,
+        port=port,
+        workers=workers,
+        token=token,
+        read_only=read_only,
+        names=tuple(allow_name or ()),
+        limits=Limits(batch=batch),
+    )
+
+    def tell(started: Started) -> None:
+        typer.echo(f"{index}: {started.items:,} items at {started.url} (Ctrl-C stops it)")
+        if not settings.loopback and settings.token is None:
+            rights = "search" if read_only else "search and change"
+            message = f"note: whoever reaches this port can {rights} the index; a token keeps others out"
+            typer.secho(message, fg="yellow", err=True)
+
+    run(settings, tell)

@@ -1,0 +1,266 @@
+"""Filters on metadata: `{"brand": "acme", "price": {"$lt": 50}}` as a condition that SQLite decides.
+
+A filter is a mapping; all of its entries must hold. A key with a value asks for that value; a key with a
+mapping asks for each of its operators:
+
+    $eq $ne $in $nin           equal to a value, or to one of a list; or not
+    $lt $lte $gt $gte          numbers among numbers, texts among texts by their characters
+    $exists                    true: the key is there, be it null; false: it is not
+    $not                       not what a mapping of operators says
+
+`$and` and `$or` take lists of filters, `$not` a filter. Numbers are equal by value (1 and 1.0), true is no
+number, and None is what is null or absent; so `$ne` and `$not` also hold for items that lack the key. A dot
+leads into what a table's reader kept as JSON text: `size.width`, unless that is itself a key.
+
+Nothing of a filter is ever pasted into SQL: keys and values are bound parameters.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from genius.data.records import check_scalar
+from genius.errors import InputError
+
+DEPTH = 16
+"""How deep filters may be nested."""
+CONDITIONS = 256
+"""How many conditions a filter may have."""
+LISTED = 10_000
+"""How many values a list may have."""
+LETTERS = 1_000
+"""How long a key may be."""
+
+_ORDER = {"$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="}
+_OPERATORS = ("$eq", "$ne", "$in", "$nin", *_ORDER, "$exists", "$not")
+_JOINING = ("$and", "$or", "$not")
+_NUMBER = "('integer', 'real')"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on `metadata` in SQL that is 0 or 1, never NULL, and what is bound to its marks."""
+
+    sql: str
+    values: tuple[Any, ...] = ()
+
+
+def condition(filter: Mapping[str, Any]) -> Condition:
+    """What a filter asks for. Raises InputError for what is no filter, or too much of one."""
+    return _Reader().all_of(filter, 1)
+
+
+class _Reader:
+    """Reads one filter, and counts."""
+
+    def __init__(self) -> None:
+        self._conditions = 0
+
+    def all_of(self, filter: object, depth: int) -> Condition:
+        self._check_depth(depth)
+        if not isinstance(filter, Mapping):
+            raise InputError(
+                f"a filter is a mapping like {{'brand': 'acme'}}, and this is a {type(filter).__name__}"
+            )
+        if not filter:
+            self._count()  # it asks for nothing, but a list may hold many of them
+        found = []
+        for key, asked in filter.items():
+            if not isinstance(key, str):
+                raise InputError(f"a filter's keys are texts, and {key!r} is a {type(key).__name__}")
+            read = self._joined if key.startswith("$") else self._field
+            found.append(read(key, asked, depth))
+        return _join(found, "AND")
+
+    def _joined(self, name: str, asked: object, depth: int) -> Condition:
+        if name not in _JOINING:
+            raise _unknown(name, _JOINING, "between filters")
+        if name == "$not":
+            return _negated(self.all_of(asked, depth + 1))
+        if isinstance(asked, str | bytes) or not isinstance(asked, Sequence) or not asked:
+            raise InputError(f"{name} takes a list of at least one filter, not {_short(asked)}")
+        return _join([self.all_of(one, depth + 1) for one in asked], name[1:].upper())
+
+    def _field(self, key: str, asked: object, depth: int) -> Condition:
+        self._check_depth(depth)
+        field = _Field(_checked_key(key))
+        if not isinstance(asked, Mapping):
+            asked = {"$eq": asked}
+        if not asked:
+            raise InputError(f"the filter says nothing of {key!r}: give a value, or an operator like $lt")
+        found = []
+        for name, value in asked.items():
+            self._count()
+            if name not in _OPERATORS:
+                raise _unknown(name, _OPERATORS, f"for {key!r}")
+            if name == "$not":
+                if not isinstance(value, Mapping):
+                    raise InputError(f"$not takes operators like {{'$lt': 50}}, not {_short(value)}")
+                found.append(_negated(self._field(key, value, depth + 1)))
+            else:
+                found.append(_compared(field, name, value))
+        return _join(found, "AND")
+
+    def _check_depth(self, depth: int) -> None:
+        if depth > DEPTH:
+            raise InputError(f"the filter is nested more than {DEPTH} deep: say it in fewer levels")
+
+    def _count(self) -> None:
+        self._conditions += 1
+        if self._conditions > CONDITIONS:
+            raise InputError(f"the filter has more than {CONDITIONS} conditions: use $in for many values")
+
+
+class _Field:
+    """What SQLite finds under a key of `metadata`: its type, its value and its JSON, each NULL if absent."""
+
+    def __init__(self, key: str) -> None:
+        outer, dot, inner = key.partition(".")
+        paths = [_path(part) for part in (key, outer, *inner.split("."))]
+        if paths[0] is None:
+            # SQLite's paths have no way to write such a key that all of its versions read alike.
+            found = "(SELECT {} FROM json_each(metadata) WHERE key = ?)"
+            text = "iif(type IN ('true', 'false'), type, json_quote(atom))"
+            self.type, self.value, self.json = (found.format(what) for what in ("type", "atom", text))
+            self.keys: tuple[Any, ...] = (key,)
+        elif not dot or None in paths:
+            self.type, self.value, self.json = (_KIND.format("metadata"), _VALUE, _JSON)
+            self.keys = (paths[0],)
+        else:
+            self.type, self.value, self.json = _NESTED
+            inside = "$" + "".join(str(path)[1:] for path in paths[2:])
+            self.keys = (paths[0], paths[1], paths[1], inside)
+
+    def is_number(self, then: str, *values: Any) -> Condition:
+        """A number of which `then` holds."""
+        sql = f"(coalesce({self.type}, '') IN {_NUMBER} AND {self.value} {then})"
+        return Condition(sql, (*self.keys, *self.keys, *values))
+
+
+_KIND = "json_type({}, ?)"
+_VALUE = "json_extract(metadata, ?)"
+_JSON = "(metadata -> ?)"
+
+
+def _nested(flat: str, inside: str) -> str:
+    """What is under a whole key, or else inside of the JSON text that its first part holds."""
+    return f"coalesce({flat}, CASE WHEN json_valid(metadata ->> ?) THEN {inside} END)"
+
+
+_NESTED = (
+    _nested(_KIND.format("metadata"), _KIND.format("metadata ->> ?")),
+    _nested(_VALUE, "json_extract(metadata ->> ?, ?)"),
+    _nested(_JSON, "((metadata ->> ?) -> ?)"),
+)
+
+
+def _compared(field: _Field, name: str, value: Any) -> Condition:
+    if name in ("$ne", "$nin"):
+        return _negated(_compared(field, "$eq" if name == "$ne" else "$in", value))
+    if name == "$exists":
+        if not isinstance(value, bool):
+            raise InputError(f"$exists is true or false, not {_short(value)}")
+        return Condition(f"({field.type} IS {'NOT ' if value else ''}NULL)", field.keys)
+    if name == "$in":
+        return _one_of(field, value)
+    if name in _ORDER:
+        return _ordered(field, name, value)
+    return _equal(field, _checked(name, value))
+
+
+def _equal(field: _Field, value: Any) -> Condition:
+    if value is None:
+        return Condition(f"(coalesce({field.type}, 'null') IS 'null')", field.keys)
+    if _is_number(value):
+        return field.is_number("= json_extract(?, '$')", _json(value))
+    # As JSON, texts can't be taken for numbers, and a zero byte does not end them.
+    return Condition(f"({field.json} IS ?)", (*field.keys, _json(value)))
+
+
+def _one_of(field: _Field, values: Any) -> Condition:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence | set | frozenset):
+        raise InputError(f"$in and $nin take a list of values, not {_short(values)}")
+    if len(values) > LISTED:
+        raise InputError(f"a list of {len(values):,} values is too long: up to {LISTED:,} are looked for")
+    checked = [_checked("$in", value) for value in values]
+    numbers = [value for value in checked if _is_number(value)]
+    others = [_json(value) for value in checked if value is not None and not _is_number(value)]
+    found = []
+    if numbers:
+        found.append(field.is_number("IN (SELECT value FROM json_each(?))", _json(numbers)))
+    if others:
+        sql = f"(coalesce({field.json}, '') IN (SELECT value FROM json_each(?)))"
+        found.append(Condition(sql, (*field.keys, _json(others))))
+    if None in checked:
+        found.append(_equal(field, None))
+    return _join(found, "OR") if found else Condition("0")
+
+
+def _ordered(field: _Field, name: str, value: Any) -> Condition:
+    value = _checked(name, value)
+    if _is_number(value):
+        return field.is_number(f"{_ORDER[name]} json_extract(?, '$')", _json(value))
+    if not isinstance(value, str):
+        raise InputError(f"{name} takes a number or a text, not {_short(value)}")
+    sql = f"({field.type} IS 'text' AND {field.value} {_ORDER[name]} ?)"
+    return Condition(sql, (*field.keys, *field.keys, value))
+
+
+# --- small things
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _checked(name: str, value: Any) -> Any:
+    """A value that metadata may hold."""
+    if not isinstance(value, str | int | float | bool | None):
+        raise InputError(f"{name} compares with text, numbers, true, false or null, not {_short(value)}")
+    check_scalar(name, value)
+    _json(value)
+    return value
+
+
+def _checked_key(key: str) -> str:
+    if not key or len(key) > LETTERS or "\0" in key:
+        raise InputError(f"a filter's key has up to {LETTERS:,} characters, none of them a zero byte")
+    _json(key)
+    return key
+
+
+def _json(value: Any) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError as error:
+        raise InputError(f"a filter can't hold {_short(value)}: {error}") from None
+
+
+def _path(part: str) -> str | None:
+    """Where SQLite finds a key of an object; None for a key that JSON would write with escapes."""
+    plain = part and not any(letter in '"\\' or letter < " " for letter in part)
+    return f'$."{part}"' if plain else None
+
+
+def _join(found: Sequence[Condition], word: str) -> Condition:
+    if not found:
+        return Condition("1")
+    sql = f" {word} ".join(one.sql for one in found)
+    return Condition(f"({sql})", tuple(value for one in found for value in one.values))
+
+
+def _negated(found: Condition) -> Condition:
+    return Condition(f"(NOT {found.sql})", found.values)
+
+
+def _unknown(name: object, known: Sequence[str], where: str) -> InputError:
+    return InputError(f"unknown operator {_short(name)} {where}: expected one of {', '.join(known)}")
+
+
+def _short(value: object) -> str:
+    return reprlib.repr(value)  # which is never long or deep

@@ -1,0 +1,199 @@
+"""The HTTP service: which addresses there are, and what they answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from genius import __version__
+from genius.errors import GeniusError, InputError
+from genius.index.index import Index
+from genius.serve import describe, thumbnails
+from genius.serve import models as m
+from genius.serve.answers import added_fields, cell_fields, hit_fields, item_fields
+from genius.serve.gate import Gate
+from genius.serve.metrics import MEDIA_TYPE, Metrics
+from genius.serve.pages import add_pages
+from genius.serve.reading import read_json, read_search, said
+from genius.serve.refusals import Refusal, refusal_of, unexpected
+from genius.serve.service import Service
+from genius.serve.settings import LONGEST_ID, Settings
+
+log = logging.getLogger(__name__)
+
+CHILDREN = 200
+SAMPLES = 24
+ItemId = Path(description="An item's id; a slash in it is written %2F.", min_length=1, max_length=LONGEST_ID)
+
+
+def create_app(index: Index, settings: Settings) -> ASGIApp:
+    """The application for an open index; it closes the index when it is stopped."""
+    metrics = Metrics()
+    service = Service(index, settings, metrics)
+
+    @contextlib.asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(service.close)
+        index.close()
+
+    app = FastAPI(
+        title="genius",
+        version=__version__,
+        description=describe.ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=life,
+    )
+    _add_errors(app)
+    _add_searching(app, service)
+    _add_items(app, service)
+    _add_facts(app, service)
+    add_pages(app)
+    return Gate(app, settings, metrics)
+
+
+def _json(fields: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(fields), status, media_type="application/json")
+
+
+def _refused(refusal: Refusal) -> Response:
+    return Response(
+        refusal.body(), refusal.status, media_type="application/json", headers=dict(refusal.headers)
+    )
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Every error has the same form."""
+
+    @app.exception_handler(Refusal)
+    async def refused(request: Request, error: Refusal) -> Response:
+        return _refused(error)
+
+    @app.exception_handler(GeniusError)
+    async def ours(request: Request, error: GeniusError) -> Response:
+        if not isinstance(error, InputError):
+            log.error("%s %s: %s", request.method, request.url.path, error)
+        return _refused(refusal_of(error))
+
+    @app.exception_handler(HTTPException)
+    async def of_the_framework(request: Request, error: HTTPException) -> Response:
+        return _refused(Refusal(error.status_code, str(error.detail), headers=error.headers))
+
+    @app.exception_handler(Exception)
+    async def unforeseen(request: Request, error: Exception) -> Response:
+        return _refused(unexpected())  # the gate puts it on record
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return _refused(Refusal(422, said(error.errors())))
+
+
+def _add_searching(app: FastAPI, service: Service) -> None:
+    fingerprint = service.index.model.fingerprint
+
+    @app.post("/search", response_model=m.SearchAnswer, **describe.search())
+    async def search(request: Request) -> Response:
+        """The items that answer a text, a picture or both, best first."""
+        asked, picture = await read_search(request)
+        hits = await service.search(asked, picture)
+        fields = {
+            "hits": [hit_fields(hit, explain=asked.explain) for hit in hits],
+            "notes": hits.notes,
+            "mode": hits.mode,
+            "decoder": hits.decoder,
+            "under": hits.under,
+            "model": fingerprint,
+        }
+        return _json(fields)
+
+    @app.get("/codes", response_model=m.CellAnswer, **describe.codes(root=True))
+    @app.get("/codes/{prefix:path}", response_model=m.CellAnswer, **describe.codes(root=False))
+    async def codes(
+        prefix: str = "",
+        start: int = Query(0, ge=0, le=1 << 31, description="The first child to show."),
+        children: int = Query(48, ge=0, le=CHILDREN, description="How many children."),
+        samples: int = Query(6, ge=0, le=SAMPLES, description="How many items of each cell."),
+    ) -> Response:
+        """What lies under a code: how many items, some of them, a label, and the codes that follow."""
+        found = await service.cell(prefix, start, children, samples)
+        return _json(cell_fields(found, len(service.index.coding.sizes)))
+
+
+def _add_items(app: FastAPI, service: Service) -> None:
+    @app.post("/items", response_model=m.AddAnswer, **describe.add())
+    async def add(request: Request) -> Response:
+        """Add items; one whose id is there takes its place. They can be found when this answers."""
+        asked = await read_json(request, m.AddRequest)
+        return _json(added_fields(await service.add(asked.items)))
+
+    @app.get("/items/{id:path}/image", **describe.picture())
+    async def picture(
+        request: Request,
+        id: str = ItemId,
+        size: int = Query(384, ge=1, le=thumbnails.SIZES[-1], description="Its longer side, about."),
+    ) -> Response:
+        """The picture of an item, small, as WebP."""
+        if not request.scope.get("raw_path", b"/image").endswith(b"/image"):
+            return await item(f"{id}/image")  # the slash was written %2F: it belongs to the id
+        found = await service.thumbnail(id, size)
+        headers = {"ETag": f'"{found.tag}"', "Cache-Control": "private, max-age=60"}
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(found.content, media_type=thumbnails.MEDIA_TYPE, headers=headers)
+
+    @app.get("/items/{id:path}", response_model=m.FullItemAnswer, **describe.item())
+    async def item(id: str = ItemId) -> Response:
+        """An item and its code."""
+        found, code = await service.item(id)
+        return _json({**item_fields(found), "code": code})
+
+    @app.patch("/items/{id:path}", response_model=m.AddAnswer, **describe.change())
+    async def change(request: Request, id: str = ItemId) -> Response:
+        """Change an item: its text, its picture or its metadata; the rest stays."""
+        asked = await read_json(request, m.ChangeRequest)
+        return _json(added_fields(await service.change(id, asked)))
+
+    @app.delete("/items/{id:path}", response_model=m.RemoveAnswer, **describe.remove())
+    async def remove(id: str = ItemId) -> Response:
+        """Remove an item; it can't be found when this answers."""
+        return _json({"removed": await service.remove(id)})
+
+
+def _add_facts(app: FastAPI, service: Service) -> None:
+    @app.get("/about", response_model=m.AboutAnswer, **describe.plain("facts"))
+    async def about() -> Response:
+        """What is served."""
+        index = service.index
+        fields = {
+            "items": len(index),
+            "modalities": await service.modalities(),
+            "version": index.version,
+            "model": index.model.fingerprint,
+            "levels": index.coding.sizes,
+            "modality_first": index.coding.told,
+            "read_only": service.settings.read_only,
+            "made_by": f"genius {__version__}",
+        }
+        return _json(fields)
+
+    @app.get("/health", response_model=m.HealthAnswer, **describe.plain("facts"))
+    async def health() -> Response:
+        """Whether the service works; needs no token."""
+        return _json({"status": "ok"})
+
+    @app.get("/metrics", **describe.metrics())
+    async def metrics() -> Response:
+        """Counters in Prometheus's text."""
+        written = service.metrics.written(len(service.index), service.index.version)
+        return Response(written, media_type=MEDIA_TYPE)

@@ -1,0 +1,100 @@
+"""Calls to a service: connections that are kept, and its refusals as our errors."""
+
+from __future__ import annotations
+
+import http.client
+import weakref
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from genius.errors import DamagedError, GeniusError, InputError, MismatchError
+
+_KINDS: dict[str, type[GeniusError]] = {"damaged": DamagedError, "mismatch": MismatchError}
+
+
+class Caller:
+    """Speaks to one service, for any number of threads; connections are kept for whoever is next."""
+
+    def __init__(self, url: str, token: str | None, timeout: float) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"a service is at an address like http://127.0.0.1:8000, and not at {url!r}")
+        try:
+            port = parts.port
+        except ValueError:
+            raise InputError(f"the port in {url!r} is none") from None
+        self.url, self._path, self._timeout = url, parts.path.rstrip("/"), timeout
+        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, port
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._idle: list[http.client.HTTPConnection] = []
+        self._closing = weakref.finalize(self, _close, self._idle)
+
+    def call(self, method: str, path: str, body: Any = None, *, missing: bool = False) -> Any:
+        """The answer, decoded if it is JSON; None for something that is not there, if it may be `missing`."""
+        headers = {**self._headers, "Accept": "application/json"}
+        content = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            try:
+                content = orjson.dumps(body)
+            except (TypeError, orjson.JSONEncodeError) as error:
+                raise InputError(f"this can't be sent: {error}") from None
+        status, media_type, answer = self._send(method, self._path + path, content, headers)
+        if missing and status == 404:
+            return None
+        if status != 200:
+            raise self._error(status, answer)
+        return orjson.loads(answer) if media_type.startswith("application/json") else answer
+
+    def close(self) -> None:
+        """Let go of the connections that are kept."""
+        _close(self._idle)
+
+    def _send(
+        self, method: str, path: str, content: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, str, bytes]:
+        connection = self._connection()
+        kept = connection.sock is not None
+        while True:
+            try:
+                connection.request(method, path, content, headers)
+                answer = connection.getresponse()
+                found = answer.status, answer.headers.get("Content-Type", ""), answer.read()
+            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as error:
+                connection.close()
+                if not kept or (method == "POST" and path.endswith("/items")):
+                    raise self._unreachable(error) from error
+                kept = False  # the service had closed a connection that was kept: once more, with a new one
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                raise self._unreachable(error) from error
+            else:
+                self._idle.append(connection)
+                return found
+
+    def _connection(self) -> http.client.HTTPConnection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+            return kind(self._host, self._port, timeout=self._timeout)
+
+    def _unreachable(self, error: Exception) -> GeniusError:
+        return GeniusError(f"the service at {self.url} does not answer: {error or type(error).__name__}")
+
+    def _error(self, status: int, answer: bytes) -> GeniusError:
+        try:
+            said = orjson.loads(answer)["error"]
+            kind, message = str(said["kind"]), str(said["message"])
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            return GeniusError(f"{self.url} answers {status}, and not as a service of genius does")
+        if status in (400, 404, 413, 415, 422):
+            return InputError(message)
+        return _KINDS.get(kind, GeniusError)(message)
+
+
+def _close(connections: list[http.client.HTTPConnection]) -> None:
+    while connections:
+        connections.pop().close()

@@ -1,0 +1,131 @@
+"""The collection as a tree of codes: what lies under each, with a label from texts; kept until it changes.
+
+Pictures alone have no texts. But the semantic codes of all modalities are the same, so a cell of pictures is
+labelled by the texts of the same place under the other modalities.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from genius.data.records import MODALITIES, Item, Modality
+from genius.doctor.labels import Background, label
+from genius.errors import InputError
+from genius.index.browse import Cell, Prefix
+from genius.index.index import Index
+
+TEXTS = 120
+"""How many items of a modality a label is made from,"""
+ALL_TEXTS = 20_000
+"""and how many of all it is compared with."""
+KEPT = 4096
+"""How many cells and labels are kept."""
+
+T = TypeVar("T")
+_WRITTEN = re.compile(r"(?:(?:\*|\d{1,6})(?:-\d{1,6}){0,63})?")
+
+
+def parse_prefix(text: str) -> Prefix:
+    """A prefix as one writes it; the star stands for any modality, nothing for the root.
+
+    >>> parse_prefix("0-17-3"), parse_prefix("*-17"), parse_prefix("")
+    ((0, 17, 3), (None, 17), ())
+    """
+    if not _WRITTEN.fullmatch(text) or not text.isascii():
+        raise InputError(
+            "a prefix is written with hyphens, as in 0-17-3, and a star in front for any modality"
+        )
+    return tuple(None if part == "*" else int(part) for part in text.split("-")) if text else ()
+
+
+def written(prefix: Prefix) -> str:
+    """A prefix as one writes it."""
+    return "-".join("*" if code is None else str(code) for code in prefix)
+
+
+@dataclass(frozen=True)
+class LabelledCell:
+    """A cell, what it is called, and those of its children that were asked for."""
+
+    cell: Cell
+    label: str
+    children: tuple[LabelledCell, ...] = ()
+
+
+class Atlas:
+    """Cells of an index, with their labels."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._lock, self._refreshing = threading.Lock(), threading.Lock()
+        self._version = -1
+        self._kept: OrderedDict[Any, Any] = OrderedDict()
+        self._background = Background()
+        self._counted = -1
+
+    def look(self, prefix: Prefix, *, start: int, children: int, samples: int) -> LabelledCell:
+        """What lies under a prefix, and so many cells below it from `start` on, with some items each."""
+        self._refresh()
+        cell = self._cell(prefix, samples)
+        below = [(*prefix, code) for code, _ in cell.children[start : start + children]]
+        shown = [LabelledCell(self._cell(child, samples), self.label(child)) for child in below]
+        return LabelledCell(cell, self.label(prefix), tuple(shown))
+
+    def label(self, prefix: Prefix) -> str:
+        """A few words for what lies under a prefix, or none."""
+        if len(prefix) <= self._index.coding.semantic:
+            return ""  # everything of a modality has nothing in common
+        rest = prefix[self._index.coding.semantic :]
+        return self._keep(("label", rest), lambda: label(self._texts(prefix), self._background))
+
+    def _texts(self, prefix: Prefix) -> list[str]:
+        """Of some items at the same place, whatever their modality."""
+        coding = self._index.coding
+        if coding.told:
+            firsts = [MODALITIES.index(kind) for kind in (Modality.TEXT, Modality.PAIR)]
+            places: list[Prefix] = [(first, *prefix[1:]) for first in firsts if first < coding.sizes[0]]
+        else:
+            places = [(None, *prefix[1:]) if coding.semantic else prefix]
+        return _texts([item for place in places for item in self._index.cell(place, TEXTS).items])
+
+    def _cell(self, prefix: Prefix, samples: int) -> Cell:
+        return self._keep(("cell", prefix, samples), lambda: self._index.cell(prefix, samples))
+
+    def _keep(self, key: Any, make: Callable[[], T]) -> T:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                found: T = self._kept[key]
+                return found
+            version = self._version
+        made = make()
+        with self._lock:
+            if version == self._version:  # or it may be of an older version
+                self._kept[key] = made
+                if len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+        return made
+
+    def _refresh(self) -> None:
+        """Forget what was of an older version; words are counted again when a tenth has changed."""
+        with self._refreshing:
+            version, items = self._index.version, len(self._index)
+            if version == self._version:
+                return
+            if self._counted < 0 or abs(items - self._counted) > self._counted / 10:
+                background = Background()
+                for text in _texts(self._index.cell((), ALL_TEXTS).items):
+                    background.add(text)
+                self._background, self._counted = background, items
+            with self._lock:
+                self._version = version
+                self._kept.clear()
+
+
+def _texts(items: Iterable[Item]) -> list[str]:
+    return [item.text for item in items if item.text]

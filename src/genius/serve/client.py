@@ -1,0 +1,257 @@
+"""A service's index from Python: the same methods as an index that is open here, over HTTP.
+
+    client = genius.Client("http://127.0.0.1:8000")
+    for hit in client.search("a dog on the beach", want="image", k=5): ...
+
+Only the standard library is needed. Errors of the service come as the errors that an index raises.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from genius.data.images import image_source
+from genius.data.records import ImageSource, Item, Modality, Query
+from genius.decode.runtime import Precision
+from genius.errors import InputError
+from genius.index.browse import Cell
+from genius.index.build import Added
+from genius.index.changes import Change, id_of
+from genius.index.decoders import DecoderName
+from genius.index.hit import Hits
+from genius.search.beam import BEAMS
+from genius.search.engine import Mode
+from genius.serve.calling import Caller
+from genius.serve.cells import parse_prefix, written
+from genius.serve.remote import address, remote_hits, remote_item
+from genius.serve.settings import MEGABYTE, MOST_ITEMS
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+TOGETHER = 8
+"""How many searches are under way at a time; the service does those that arrive together together."""
+BODY = 16 * MEGABYTE
+"""How many bytes of items are sent at a time, about."""
+
+
+class Client:
+    """An index that a service has open.
+
+    Args:
+        url: where the service is, as in http://127.0.0.1:8000.
+        token: what it wants to be shown.
+        timeout: seconds to wait for an answer.
+    """
+
+    def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0) -> None:
+        self._caller = Caller(url, token, timeout)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._caller.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """How many items there are."""
+        return int(self.about()["items"])
+
+    def __contains__(self, id: str) -> bool:
+        return self.get(id) is not None
+
+    def about(self) -> dict[str, Any]:
+        """What is served: items, modalities, version, model, levels."""
+        found: dict[str, Any] = self._caller.call("GET", "/about")
+        return found
+
+    # --- searching
+
+    def search(
+        self,
+        query: Query | str | None = None,
+        *,
+        text: str | None = None,
+        image: Path | str | bytes | Image.Image | ImageSource | None = None,
+        instruction: str | None = None,
+        want: Modality | str | None = None,
+        k: int = 10,
+        beam: int = BEAMS,
+        rerank: bool | None = None,
+        mode: Mode = "auto",
+        decoder: DecoderName | str | None = None,
+        precision: Precision = "fp32",
+        filter: Mapping[str, Any] | None = None,
+        exclude: Sequence[str] = (),
+        near: str | None = None,
+    ) -> Hits:
+        """The k items that answer best, as `Index.search` has it, in the ranking that was asked for."""
+        if isinstance(query, Query):
+            if text is not None or image is not None:
+                raise InputError("a Query holds its own text and image: give it alone")
+            text, image, want = query.text, query.image, want or query.want
+            instruction = query.instruction if instruction is None else instruction
+        elif query is not None:
+            if text is not None:
+                raise InputError("a search takes one text, and there are two")
+            text = query
+        fields: dict[str, Any] = {
+            "text": text,
+            "image": None if image is None else _base64(image_source(image)),
+            "instruction": instruction,
+            "want": None if want is None else Modality.parse(want).value,
+            "k": k,
+            "beam": beam,
+            "rerank": rerank,
+            "mode": mode,
+            "decoder": decoder,
+            "precision": precision,
+            "filter": None if filter is None else dict(filter),
+            "exclude": list(exclude),
+            "near": near,
+        }
+        asked = {name: value for name, value in fields.items() if value not in (None, [])}
+        answer = self._caller.call("POST", "/search", asked)
+        hits, plain = remote_hits(self._caller, asked, answer["hits"]), _plain(rerank, mode)
+        found = {name: answer[name] for name in ("notes", "mode", "decoder", "under")}
+        return Hits(hits if plain else [], [] if plain else hits, rerank=not plain, **found)
+
+    def search_many(
+        self,
+        queries: Iterable[Query | str],
+        *,
+        want: Modality | str | None = None,
+        k: int = 10,
+        beam: int = BEAMS,
+        rerank: bool | None = None,
+        mode: Mode = "auto",
+        decoder: DecoderName | str | None = None,
+        precision: Precision = "fp32",
+        filter: Mapping[str, Any] | None = None,
+        exclude: Sequence[str] = (),
+    ) -> list[Hits]:
+        """What answers each query; they may see different versions of the index, if it is being changed."""
+
+        def one(query: Query | str) -> Hits:
+            options: dict[str, Any] = {"mode": mode, "decoder": decoder, "precision": precision}
+            options |= {"filter": filter, "exclude": exclude}
+            return self.search(query, want=want, k=k, beam=beam, rerank=rerank, **options)
+
+        with ThreadPoolExecutor(TOGETHER) as threads:
+            return list(threads.map(one, queries))
+
+    # --- items
+
+    def get(self, id: str) -> Item | None:
+        """The item with this id, if there is one."""
+        fields = self._caller.call("GET", address(id), missing=True)
+        return None if fields is None else self._item(fields)
+
+    def code(self, id: str) -> tuple[int, ...] | None:
+        """The code of the item with this id, if there is one."""
+        fields = self._caller.call("GET", address(id), missing=True)
+        return None if fields is None else tuple(fields["code"])
+
+    def add(self, items: Iterable[Item]) -> Added:
+        """Add items; one whose id is there takes its place. Says what became of them."""
+        report = Added()
+        for some in _chunks(items):
+            answer = self._caller.call("POST", "/items", {"items": some})
+            report.added += answer["added"]
+            report.replaced += answer["replaced"]
+            report.known += answer["known"]
+            for failure in answer["failures"]:
+                report.failures.add(InputError(failure["message"]))
+        return report
+
+    def update(self, changes: Iterable[Change]) -> Added:
+        """Change items that are there, as `Index.update` does; an id that is not there is a failure."""
+        report = Added()
+        for change in changes:
+            id, fields = id_of(change), _changed(change)
+            try:
+                answer = self._caller.call("PATCH", address(id), fields, missing=True)
+            except InputError as error:
+                report.failures.add(InputError(f"item {id!r}: {error}"))
+                continue
+            if answer is None:
+                report.failures.add(InputError(f"item {id!r} is not in the index"))
+            else:
+                report.replaced += answer["replaced"]
+                report.known += answer["known"]
+        return report
+
+    def remove(self, ids: Iterable[str] | str) -> int:
+        """Remove items; says how many there were. Ids that are not there are let pass."""
+        removed = 0
+        for id in [ids] if isinstance(ids, str) else ids:
+            answer = self._caller.call("DELETE", address(id), missing=True)
+            removed += 0 if answer is None else int(answer["removed"])
+        return removed
+
+    def cell(self, prefix: Sequence[int | None] = (), items: int = 0) -> Cell:
+        """What lies under a prefix of codes, with so many of its items."""
+        start, children = 0, []
+        while True:
+            asked = urlencode({"start": start, "children": 200, "samples": 0 if start else items})
+            found = self._caller.call("GET", f"/codes/{quote(written(tuple(prefix)))}?{asked}")
+            if not start:
+                first = found
+            children += [(child["code"], child["count"]) for child in found["children"]]
+            start += 200
+            if start >= found["children_total"]:
+                some = tuple(self._item(item) for item in first["items"])
+                return Cell(parse_prefix(first["prefix"]), first["count"], tuple(children), some)
+
+    def _item(self, fields: Mapping[str, Any]) -> Item:
+        return remote_item(self._caller, fields)
+
+
+def _plain(rerank: bool | None, mode: Mode) -> bool:
+    """Whether items come in the order of their codes' probabilities."""
+    return mode == "paper" if rerank is None else not rerank
+
+
+def _changed(change: Change) -> dict[str, Any]:
+    """A change as it is sent."""
+    if isinstance(change, Item):
+        fields: dict[str, Any] = {"text": change.text, "image": change.image, "metadata": change.metadata}
+        fields = {name: value for name, value in fields.items() if value}
+    else:
+        fields = {name: value for name, value in change.items() if name != "id"}
+    if fields.get("image") is not None:
+        fields["image"] = _base64(image_source(fields["image"]))
+    if fields.get("metadata") is not None:
+        fields["metadata"] = dict(fields["metadata"])
+    return fields
+
+
+def _base64(image: ImageSource) -> str:
+    return base64.b64encode(image.read()).decode()
+
+
+def _chunks(items: Iterable[Item]) -> Iterator[list[dict[str, Any]]]:
+    """Items as they are sent, in requests that are not too large."""
+    chunk: list[dict[str, Any]] = []
+    size = 0
+    for item in items:
+        fields: dict[str, Any] = {"id": item.id, "text": item.text, "metadata": dict(item.metadata)}
+        if item.image is not None:
+            fields["image"] = _base64(item.image)
+        bytes_of = len(fields.get("image", "")) + len(item.text or "")
+        if chunk and (len(chunk) == MOST_ITEMS or size + bytes_of > BODY):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(fields)
+        size += bytes_of
+    if chunk:
+        yield chunk

@@ -1,0 +1,39 @@
+// Elements without HTML in strings: what comes from the collection is only ever text.
+
+export const $ = (id) => document.getElementById(id);
+
+/** An element with properties (class, text, attributes, on…) and children. */
+export function make(name, properties = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key === "class") element.className = value;
+    else if (key === "text") element.textContent = value;
+    else if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export const count = (number, one, many) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+
+export const items = (number) => count(number, "item", "items");
+
+const NAMES = { image: "Picture", text: "Text", pair: "Pair" };
+export const MODALITIES = ["Pictures", "Texts", "Pairs"];
+export const nameOf = (modality) => NAMES[modality] ?? modality;
+
+/** Several things to wait for, shown as grey shapes. */
+export function ghosts(number, kind) {
+  return Array.from({ length: number }, () => make("li", { class: `ghost ${kind}`, "aria-hidden": "true" }));
+}
+
+/** A message in a status area, with something to do about it. */
+export function say(area, message, kind = "", action = null) {
+  area.className = `status ${kind}`;
+  area.replaceChildren();
+  if (!message) return;
+  area.append(make("p", { text: message }));
+  if (action) area.append(make("button", { type: "button", class: "quiet", text: action.text, onclick: action.run }));
+}

@@ -1,0 +1,148 @@
+"""Changes an index again and again in children that are killed; test_change_kills runs it in its own process.
+
+Each child goes on with the index that the one before left, and adds, updates, removes and compacts as a
+random plan says, telling every change that it has made. It is killed (SIGKILL) at a random one of the calls
+that the work takes, in Python or just before a call into C.
+
+Prints a line per kill: was the child killed, what it was at, and whether the index is whole and holds what it
+held after the last change that was told, or after the one behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from genius.data.records import ImageBytes, Item
+from genius.index import committing
+from genius.index.checking import describe
+from genius.index.entries import item_of
+from tests.faults.killed_writers import watch_calls
+from tests.index.made_up_index import coded, open_made_up
+
+STEPS = 4
+committing.BLOCK, committing.QUICK = 16, 6  # so that all ways of merging are taken
+
+Change = tuple[str, list[Any]]
+Content = dict[str, tuple[Any, ...]]
+
+
+def plan(seed: int, known: list[str]) -> list[Change]:
+    """What a child does."""
+    dice, changes = random.Random(seed), []
+    for step in range(STEPS):
+        kind = dice.choice(["add", "add", "update", "remove", "compact"])
+        if kind == "add":
+            count = dice.choice([1, 1, 2, 9])
+            changed = [item(dice, f"{seed}-{step}-{n}") for n in range(count)]
+            changed += [item(dice, id) for id in dice.sample(known, min(1, len(known)))]
+        elif kind == "update":
+            some = dice.sample(known, min(2, len(known)))
+            changed = [{"id": id, "metadata": {"n": dice.random()}} for id in some[:1]]
+            changed += [{"id": id, "text": f"text {dice.random()}"} for id in some[1:]]
+        else:
+            changed = dice.sample(known, len(known) // 3) if kind == "remove" else []
+        changes.append((kind, changed))
+        if kind == "remove":
+            known = [id for id in known if id not in changed]
+        elif kind == "add":
+            known = list(dict.fromkeys([*known, *(one.id for one in changed)]))
+    return changes
+
+
+def item(dice: random.Random, id: str) -> Item:
+    image = ImageBytes(dice.randbytes(9), "p.png") if dice.random() < 0.5 else None
+    return Item(id, f"text {dice.random()}", image, {"n": dice.random()})
+
+
+def held(item: Item) -> tuple[Any, ...]:
+    code = tuple(coded([item]).codes[0].tolist())
+    return item.text, item.image and item.image.read().hex(), dict(item.metadata), code
+
+
+def after(content: Content, change: Change) -> Content:
+    """What an index holds after a change, by plain Python."""
+    kind, changed = change
+    if kind == "add":
+        return {**content, **{one.id: held(one) for one in changed}}
+    if kind == "remove":
+        return {id: one for id, one in content.items() if id not in changed}
+    if kind == "update":
+        content = dict(content)
+        for one in changed:
+            text, picture, metadata, _ = content[one["id"]]
+            image = None if picture is None else ImageBytes(bytes.fromhex(picture), "p.png")
+            text, metadata = one.get("text", text), {**metadata, **one.get("metadata", {})}
+            content[one["id"]] = held(Item(one["id"], text, image, metadata))
+    return content
+
+
+def make(path: Path, changes: list[Change], tell: Callable[[], Any]) -> None:
+    index = open_made_up(path)
+    for kind, changed in changes:
+        getattr(index, kind)(*([] if kind == "compact" else [changed]))
+        tell()
+    index.close()
+
+
+def content_of(path: Path) -> Content:
+    """What an index holds: items from its catalogue, codes from its segments. Raises if it is not whole."""
+    describe(path, verify=True)
+    index = open_made_up(path)
+    found: Content = {}
+    with index._reading() as view:
+        for row, entry in index._catalogue.walk():
+            kept = held(item_of(entry, index._catalogue.path))
+            found[entry.id] = (*kept[:-1], tuple(view.stored(row)[0].tolist()))
+    index.close()
+    return found
+
+
+def killed(path: Path, changes: list[Change], moment: int) -> tuple[bool, int]:
+    """Whether the child was killed, and how many changes it had told by then."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        watch_calls(lambda calls: calls == moment and os.kill(os.getpid(), signal.SIGKILL), from_swap=False)
+        make(path, changes, lambda: os.write(writer, b"."))
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as told:
+        count = len(told.read())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, count
+
+
+def calls_of(path: Path) -> int:
+    """How many calls a usual plan takes."""
+    seen: list[int] = []
+    watch_calls(seen.append, from_swap=False)
+    make(path, [("add", [item(random.Random(n), str(n))]) for n in range(STEPS)], lambda: None)
+    sys.setprofile(None)
+    return seen[-1]
+
+
+def main(folder: Path, kills: int) -> None:
+    total, path = calls_of(folder / "measured"), folder / "index"
+    open_made_up(path).close()
+    content: Content = {}
+    moments = random.Random(1)
+    for number in range(kills):
+        changes = plan(number, sorted(content))
+        dead, told = killed(path, changes, moments.randint(1, total))
+        states = [content]
+        for change in changes:
+            states.append(after(states[-1], change))
+        content = content_of(path)
+        fits = content in states[told : told + 2]
+        at = changes[told][0] if told < len(changes) else "end"
+        print(json.dumps([dead, at, fits, len(content)]))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

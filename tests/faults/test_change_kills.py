@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KILLS = 100
+
+
+@pytest.mark.slow
+def test_a_writer_killed_at_any_moment_loses_nothing_and_brings_nothing_back(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.faults.killed_changes", str(tmp_path), str(KILLS)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    outcomes = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert len(outcomes) == KILLS
+    assert all(fits for _, _, fits, _ in outcomes)
+    at = [at for dead, at, _, _ in outcomes if dead]
+    assert len(at) > KILLS / 3
+    assert {"add", "update", "remove", "compact"} <= set(at)  # kills fell everywhere

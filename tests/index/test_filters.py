@@ -1,0 +1,270 @@
+"""Filters in SQL against the same in plain Python, over all sorts of metadata."""
+
+from __future__ import annotations
+
+import operator
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genius.errors import InputError
+from genius.index.filters import CONDITIONS, DEPTH, LISTED, condition
+from genius.index.where import filter_of
+
+ABSENT = object()
+ORDER = {"$lt": operator.lt, "$lte": operator.le, "$gt": operator.gt, "$gte": operator.ge}
+
+KEYS = [
+    "a",
+    "b",
+    "a.b",
+    "a.b.c",
+    "c d",
+    'quo"te',
+    "back\\slash",
+    "ünï",
+    "'; DROP TABLE items; --",
+    "new\nline",
+]
+TEXTS = st.one_of(
+    st.sampled_from(["", "a", "b", "1", "true", "null", 'a"b', "a\\", "é", "🙂", "'; --", "{", "[1]"]),
+    st.text(st.characters(min_codepoint=1, exclude_categories=["Cs"]), max_size=3),
+)
+NUMBERS = st.one_of(
+    st.integers(-3, 3),
+    st.sampled_from(
+        [0.5, 1.0, -0.0, 1e300, 5e-324, 0.1, 0.30000000000000004, 2**53 + 1, 2**63 - 1, -(2**63)]
+    ),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.integers(-(2**63), 2**63 - 1),
+)
+SCALARS = st.one_of(TEXTS, NUMBERS, st.booleans(), st.none())
+NESTED = st.dictionaries(
+    st.sampled_from(["b", "c", "b.c", "d"]),
+    st.one_of(SCALARS, st.dictionaries(st.sampled_from(["c", "d"]), SCALARS, max_size=2)),
+    max_size=3,
+).map(lambda value: orjson.dumps(value).decode())
+METADATA = st.dictionaries(st.sampled_from(KEYS), st.one_of(SCALARS, NESTED), max_size=5)
+
+
+def operators(depth: int) -> st.SearchStrategy[dict[str, Any]]:
+    lists = st.lists(SCALARS, max_size=4)
+    known: dict[str, st.SearchStrategy[Any]] = {
+        "$eq": SCALARS,
+        "$ne": SCALARS,
+        "$in": lists,
+        "$nin": lists,
+        "$exists": st.booleans(),
+        **dict.fromkeys(ORDER, st.one_of(NUMBERS, TEXTS)),
+    }
+    if depth:
+        known["$not"] = st.deferred(lambda: operators(depth - 1))
+    one = st.sampled_from(sorted(known)).flatmap(lambda name: known[name].map(lambda value: {name: value}))
+    return st.lists(one, min_size=1, max_size=2).map(
+        lambda some: {k: v for each in some for k, v in each.items()}
+    )
+
+
+FIELDS = st.dictionaries(st.sampled_from(KEYS), st.one_of(SCALARS, operators(1)), max_size=2)
+FILTERS = st.recursive(
+    FIELDS,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map(lambda some: {"$and": some}),
+        st.lists(inner, min_size=1, max_size=3).map(lambda some: {"$or": some}),
+        inner.map(lambda one: {"$not": one}),
+    ),
+    max_leaves=5,
+)
+
+
+def value_of(metadata: dict[str, Any], key: str) -> Any:
+    if key in metadata:
+        return metadata[key]
+    outer, dot, rest = key.partition(".")
+    found = metadata.get(outer, ABSENT)
+    if not dot or not isinstance(found, str):
+        return ABSENT
+    try:
+        found = orjson.loads(found)
+    except orjson.JSONDecodeError:
+        return ABSENT
+    for part in rest.split("."):
+        found = found.get(part, ABSENT) if isinstance(found, dict) else ABSENT
+    return found
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def equal(found: Any, value: Any) -> bool:
+    if value is None:
+        return found is ABSENT or found is None
+    if is_number(found) and is_number(value):
+        return bool(found == value)
+    return type(found) is type(value) and bool(found == value)
+
+
+def holds(found: Any, name: str, value: Any) -> bool:
+    if name == "$not":
+        return not all(holds(found, *one) for one in value.items())
+    if name in ("$ne", "$nin"):
+        return not holds(found, "$eq" if name == "$ne" else "$in", value)
+    if name == "$exists":
+        return (found is not ABSENT) is value
+    if name == "$in":
+        return any(equal(found, one) for one in value)
+    if name == "$eq":
+        return equal(found, value)
+    comparable = (is_number(found) and is_number(value)) or (
+        isinstance(found, str) and isinstance(value, str)
+    )
+    return comparable and bool(ORDER[name](found, value))
+
+
+def fits(metadata: dict[str, Any], filter: dict[str, Any]) -> bool:
+    """What a filter means, in plain Python."""
+    joined: dict[str, Callable[[Any], bool]] = {
+        "$and": lambda some: all(fits(metadata, one) for one in some),
+        "$or": lambda some: any(fits(metadata, one) for one in some),
+        "$not": lambda one: not fits(metadata, one),
+    }
+    for key, asked in filter.items():
+        if key in joined:
+            if not joined[key](asked):
+                return False
+            continue
+        found = value_of(metadata, key)
+        wanted = asked if isinstance(asked, dict) else {"$eq": asked}
+        if not all(holds(found, *one) for one in wanted.items()):
+            return False
+    return True
+
+
+def table(items: list[dict[str, Any]]) -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE items (row INTEGER PRIMARY KEY, metadata TEXT)")
+    rows = [(orjson.dumps(item, option=orjson.OPT_SORT_KEYS).decode(),) for item in items]
+    connection.executemany("INSERT INTO items (metadata) VALUES (?)", rows)
+    return connection
+
+
+def ask(connection: sqlite3.Connection, filter: dict[str, Any]) -> list[int]:
+    made = condition(filter)
+    found = connection.execute(f"SELECT row, {made.sql} FROM items WHERE {made.sql}", made.values * 2)
+    rows = found.fetchall()
+    assert all(value == 1 for _, value in rows)  # never NULL, or $not would fail
+    return [row - 1 for row, _ in rows]
+
+
+@settings(max_examples=400)
+@given(st.lists(METADATA, min_size=1, max_size=12), FILTERS)
+def test_sql_decides_as_python_does(items: list[dict[str, Any]], filter: dict[str, Any]) -> None:
+    connection = table(items)
+    try:
+        assert ask(connection, filter) == [n for n, item in enumerate(items) if fits(item, filter)]
+    finally:
+        connection.close()
+
+
+def test_a_zero_byte_does_not_end_a_text() -> None:
+    connection = table([{"a": "x"}, {"a": "x\0y"}, {"a": "x\0"}])
+    assert ask(connection, {"a": "x"}) == [0]
+    assert ask(connection, {"a": "x\0y"}) == [1]
+    assert ask(connection, {"a": {"$in": ["x", "x\0"]}}) == [0, 2]
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("filter", "said"),
+    [
+        ("brand", "a filter is a mapping"),
+        ([], "a filter is a mapping"),
+        ({1: 2}, "keys are texts"),
+        ({"": 1}, "a filter's key has up to"),
+        ({"a\0": 1}, "none of them a zero byte"),
+        ({"\ud800": 1}, "a filter can't hold"),
+        ({"a": "\ud800"}, "a filter can't hold"),
+        ({"$nor": []}, r"unknown operator '\$nor' between filters: expected one of \$and, \$or, \$not"),
+        ({"a": {"$near": 1}}, r"unknown operator '\$near' for 'a': expected one of \$eq"),
+        ({"a": {"lt": 1}}, "unknown operator 'lt'"),
+        ({"a": {}}, "says nothing of 'a'"),
+        ({"$and": []}, r"\$and takes a list of at least one filter"),
+        ({"$or": {"a": 1}}, r"\$or takes a list"),
+        ({"$or": "a"}, r"\$or takes a list"),
+        ({"$not": [{"a": 1}]}, "a filter is a mapping"),
+        ({"a": {"$not": 5}}, r"\$not takes operators"),
+        ({"a": [1, 2]}, r"\$eq compares with text, numbers"),
+        ({"a": {"$in": "abc"}}, r"\$in and \$nin take a list"),
+        ({"a": {"$in": [[1]]}}, r"\$in compares with"),
+        ({"a": {"$lt": None}}, r"\$lt takes a number or a text"),
+        ({"a": {"$gt": True}}, r"\$gt takes a number or a text"),
+        ({"a": {"$gt": float("nan")}}, "is nan"),
+        ({"a": 2**64}, "more than 64 bits"),
+        ({"a": {"$exists": 1}}, r"\$exists is true or false"),
+        ({"a": {"$in": list(range(LISTED + 1))}}, "too long"),
+        ({"$or": [{"a": n} for n in range(CONDITIONS + 1)]}, "more than 256 conditions"),
+        ({"$and": [{"$not": {}}] * (CONDITIONS + 1)}, "more than 256 conditions"),
+    ],
+)
+def test_what_is_no_filter_is_said(filter: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        condition(filter)
+
+
+def test_filters_may_be_as_deep_and_as_large_as_is_said() -> None:
+    deep: dict[str, Any] = {"a": 1}
+    for _ in range(DEPTH - 1):
+        deep = {"$not": deep}
+    connection = table([{"a": n} for n in range(CONDITIONS)])
+    assert len(ask(connection, deep)) == CONDITIONS - 1
+    assert len(ask(connection, {"$or": [{"a": n} for n in range(CONDITIONS)]})) == CONDITIONS
+    assert len(ask(connection, {"a": {"$in": list(range(1, LISTED + 1))}})) == CONDITIONS - 1
+    connection.close()
+    for _ in range(10_000):
+        deep = {"$and": [deep]}
+    with pytest.raises(InputError, match="nested more than 16 deep"):
+        condition(deep)
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(InputError, match="compares with text"):
+        condition({"a": endless})
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (["brand=acme"], {"brand": {"$in": ["acme"]}}),
+        ([" brand == acme inc. "], {"brand": {"$in": ["acme inc."]}}),
+        (["price<50"], {"price": {"$lt": 50}}),
+        (["price >= 1.5"], {"price": {"$gte": 1.5}}),
+        (["date<=2024-01-31"], {"date": {"$lte": "2024-01-31"}}),
+        (["code=42"], {"code": {"$in": [42, "42"]}}),
+        (['code="42"'], {"code": {"$in": ["42"]}}),
+        (["new!=true"], {"new": {"$nin": [True, "true"]}}),
+        (["colour in red, blue"], {"colour": {"$in": ["red", "blue"]}}),
+        (['x in "a, b",3'], {"x": {"$in": ["a, b", 3, "3"]}}),
+        (["a=b=c"], {"a": {"$in": ["b=c"]}}),
+        (["a=not in it"], {"a": {"$in": ["not in it"]}}),
+        (["a="], {"a": {"$in": [""]}}),
+        (["a=[1]"], {"a": {"$in": ["[1]"]}}),
+        (["a>1", "a<3"], {"$and": [{"a": {"$gt": 1}}, {"a": {"$lt": 3}}]}),
+        ([], None),
+    ],
+)
+def test_conditions_of_the_command_line(where: list[str], expected: dict[str, Any] | None) -> None:
+    made = filter_of(where)
+    assert made == expected
+    if made is not None:
+        condition(made)
+
+
+@pytest.mark.parametrize("where", ["", "brand", "=acme", "in red", "<5"])
+def test_what_is_no_condition_is_said(where: str) -> None:
+    with pytest.raises(InputError, match="is no condition: write one like"):
+        filter_of([where])

@@ -1,0 +1,138 @@
+"""Requests that wait are worked on together, and every one of them hears something."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from genius.serve.batching import Batcher
+from genius.serve.pool import Pool
+from genius.serve.refusals import Refusal
+
+
+class Held:
+    """Work that begins when it is let go; 13 is an error."""
+
+    def __init__(self) -> None:
+        self.go, self.begun = threading.Event(), threading.Event()
+        self.batches: list[list[int]] = []
+
+    def __call__(self, numbers: Sequence[int]) -> list[int | Exception]:
+        self.begun.set()
+        self.go.wait()
+        self.batches.append(list(numbers))
+        if 99 in numbers:
+            raise RuntimeError("all of them")
+        return [ValueError("13") if number == 13 else number * 2 for number in numbers]
+
+
+async def settle(batcher: Batcher[int, int], waiting: int) -> None:
+    while len(batcher) < waiting:
+        await asyncio.sleep(0)
+
+
+def test_what_arrives_together_is_done_together() -> None:
+    held = Held()
+    sizes: list[int] = []
+    batcher: Batcher[int, int] = Batcher(held, batch=4, waiting=100, seconds=60, count=sizes.append)
+
+    async def run() -> list[int | BaseException]:
+        first = asyncio.ensure_future(batcher.ask(0))
+        await asyncio.to_thread(held.begun.wait)
+        others = [asyncio.ensure_future(batcher.ask(number)) for number in (1, 2, 13, 4, 5)]
+        await settle(batcher, 5)
+        held.go.set()
+        return await asyncio.gather(first, *others, return_exceptions=True)
+
+    found = asyncio.run(run())
+    assert [str(one) if isinstance(one, ValueError) else one for one in found] == [0, 2, 4, "13", 8, 10]
+    assert held.batches == [[0], [1, 2, 13, 4], [5]]
+    assert sizes == [1, 4, 1]
+    batcher.close()
+
+
+def test_too_many_are_refused_and_the_accepted_are_answered_at_the_end() -> None:
+    held = Held()
+    batcher: Batcher[int, int] = Batcher(held, batch=1, waiting=2, seconds=60)
+
+    async def run() -> None:
+        accepted = [asyncio.ensure_future(batcher.ask(1))]
+        await asyncio.to_thread(held.begun.wait)
+        accepted += [asyncio.ensure_future(batcher.ask(number)) for number in (2, 3)]
+        await settle(batcher, 2)
+        with pytest.raises(Refusal, match="too many") as refused:
+            await batcher.ask(4)
+        assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
+        held.go.set()
+        assert await asyncio.gather(*accepted) == [2, 4, 6]
+        await asyncio.to_thread(batcher.close)
+        with pytest.raises(Refusal, match="stopped"):
+            await batcher.ask(5)
+
+    asyncio.run(run())
+
+
+def test_closing_answers_what_waits() -> None:
+    held = Held()
+    batcher: Batcher[int, int] = Batcher(held, batch=2, waiting=10, seconds=60)
+
+    async def run() -> list[int]:
+        asked = [asyncio.ensure_future(batcher.ask(number)) for number in range(5)]
+        await asyncio.to_thread(held.begun.wait)
+        closing = asyncio.ensure_future(asyncio.to_thread(batcher.close))
+        held.go.set()
+        await closing
+        return await asyncio.gather(*asked)
+
+    assert asyncio.run(run()) == [0, 2, 4, 6, 8]
+
+
+def test_what_takes_too_long_is_told_so_and_not_begun() -> None:
+    held = Held()
+    batcher: Batcher[int, int] = Batcher(held, batch=1, waiting=10, seconds=0.01)
+
+    async def run() -> None:
+        for number in (1, 2):
+            with pytest.raises(Refusal) as refused:
+                await batcher.ask(number)
+            assert refused.value.kind == "timeout"
+
+    asyncio.run(run())
+    held.go.set()
+    batcher.close()
+    assert held.batches == [[1]]  # nobody waited for the second any more
+
+
+def test_an_error_of_the_work_is_everybodys() -> None:
+    held = Held()
+    held.go.set()
+    batcher: Batcher[int, int] = Batcher(held, batch=4, waiting=10, seconds=60)
+    with pytest.raises(RuntimeError, match="all of them"):
+        asyncio.run(batcher.ask(99))
+    assert asyncio.run(batcher.ask(1)) == 2
+    batcher.close()
+
+
+def test_a_pool_has_its_limits() -> None:
+    go, pool = threading.Event(), Pool(1, 1, 60, "test")
+    late = Pool(1, 1, 0.01, "test")
+
+    async def run() -> None:
+        accepted = [asyncio.ensure_future(pool.run(go.wait)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(Refusal, match="too many"):
+            await pool.run(go.wait)
+        with pytest.raises(Refusal, match="takes more than"):
+            await late.run(go.wait)
+        go.set()
+        assert await asyncio.gather(*accepted) == [True, True]
+        assert await pool.run(lambda: 3) == 3
+
+    asyncio.run(run())
+    pool.close()
+    late.close()

@@ -1,0 +1,183 @@
+"""The client has the methods of an index, and they give the same."""
+
+from __future__ import annotations
+
+import inspect
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import genius
+from genius import Client, Hit, ImageBytes, Index, Item, Query
+from genius.data.images import load
+from genius.errors import GeniusError, InputError, MismatchError
+from tests.pictures import encoded, square, write_square
+
+Running = Callable[..., str]
+
+
+def shown(hits: list[Hit]) -> list[tuple[str, str | None, tuple[int, ...], tuple[int, ...]]]:
+    return [(hit.item.id, hit.item.text, hit.code, hit.below) for hit in hits]
+
+
+def test_the_same_names_and_parameters() -> None:
+    for name in ("search", "search_many", "add", "get", "code", "cell", "close", "remove", "update"):
+        ours = inspect.signature(getattr(Client, name)).parameters
+        theirs = inspect.signature(getattr(Index, name)).parameters
+        assert set(ours) <= set(theirs), name
+        if name.startswith("search"):
+            assert set(theirs) <= set(ours), name
+    assert genius.Client is Client
+
+
+def test_searches_are_those_of_the_index(running: Running, served: Path, tmp_path: Path) -> None:
+    queries: list[Query | str] = ["red", "blue", Query(text="green", want=genius.Modality.IMAGE)] * 8
+    picture = write_square(tmp_path / "red.jpg")
+    with Index.open(served) as index, Client(running(read_only=True)) as client:
+        assert len(client) == len(index)
+        for one, other in (
+            (client.search("the red one", k=5), index.search("the red one", k=5)),
+            (
+                client.search(text="red", want="pair", beam=5),
+                index.search(text="red", want="pair", beam=5),
+            ),
+            (client.search("red", rerank=False), index.search("red", rerank=False)),
+            (client.search(image=picture, text="same"), index.search(image=picture, text="same")),
+            (
+                client.search(image=Image.new("RGB", (9, 9), "red")),
+                index.search(image=Image.new("RGB", (9, 9), "red")),
+            ),
+            (
+                client.search("red", instruction="Find a text that matches this text."),
+                index.search("red", instruction="Find a text that matches this text."),
+            ),
+        ):
+            assert shown(one) == shown(other)
+            assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-4)
+        found = client.search_many(queries, k=3)
+        assert [shown(hits) for hits in found] == [shown(hits) for hits in index.search_many(queries, k=3)]
+        assert found[0].reranked and not found[0].plain
+        for one, other in zip(client.search("blue", k=3), index.search("blue", k=3), strict=True):
+            assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
+        assert client.search("red " * 500).notes == index.search("red " * 500).notes
+
+
+def test_items_codes_and_cells(running: Running, served: Path) -> None:
+    with Index.open(served) as index, Client(running(read_only=True)) as client:
+        for item in list(index)[::20]:
+            found = client.get(item.id)
+            assert found is not None
+            assert (found.id, found.text, found.metadata) == (item.id, item.text, item.metadata)
+            assert client.code(item.id) == index.code(item.id)
+            assert item.id in client
+            if found.image is not None and item.image is not None:
+                assert load(found.image).size == load(item.image).size
+        assert client.get("nothing") is None
+        assert client.code("nothing") is None
+        for prefix in ((), (0,), (None, 3)):
+            one, other = client.cell(prefix, items=3), index.cell(prefix, items=3)
+            assert (one.prefix, one.count, one.children) == (other.prefix, other.count, other.children)
+            assert [item.id for item in one.items] == [item.id for item in other.items]
+
+
+def test_adding(running: Running, own_index: Path) -> None:
+    with Client(running(own_index)) as client:
+        items = [Item(f"a/{n}", f"square {n}", metadata={"n": n}) for n in range(300)]
+        items.append(Item("b", image=ImageBytes(square("red"))))
+        items.append(Item("bad", "  "))
+        report = client.add(items)
+        assert (report.added, report.replaced, report.known, report.failures.count) == (301, 0, 0, 1)
+        assert len(client) == 301
+        found = client.get("a/17")
+        assert found is not None
+        assert (found.text, found.metadata) == ("square 17", {"n": 17})
+        assert client.search(image=square("red"), want="image", k=1)[0].item.id == "b"
+        cheap = client.search("square", filter={"n": {"$lt": 3}}, exclude=["a/1"])
+        assert {hit.item.id for hit in cheap} == {"a/0", "a/2"}
+        assert "a/5" not in [hit.item.id for hit in client.search(near="a/5", k=300)]
+        changed = client.update([{"id": "a/3", "metadata": {"n": -1}}, Item("a/4", "circle"), Item("c", "d")])
+        assert (changed.replaced, changed.failures.count) == (2, 1)
+        assert [item.metadata["n"] for item in map(client.get, ["a/3", "a/4"]) if item] == [-1, 4]
+        assert client.remove(["a/17", "nothing", "b"]) == 2
+        assert client.remove("a/18") == 1
+        assert client.get("a/17") is None
+        assert len(client) == 298
+
+
+def test_errors_are_those_of_an_index(running: Running) -> None:
+    url = running(token="right", read_only=True)
+    with pytest.raises(GeniusError, match="token"):
+        Client(url, "wrong").search("red")
+    with Client(url, "right") as client:
+        for wrong in ({"k": 0}, {"k": 10**9}, {"beam": 0}):
+            with pytest.raises(InputError):
+                client.search("red", **wrong)
+        with pytest.raises(InputError, match="unknown modality"):
+            client.search("red", want="video")
+        with pytest.raises(InputError, match="empty query"):
+            client.search()
+        with pytest.raises(InputError, match="two"):
+            client.search("red", text="blue")
+        with pytest.raises(InputError, match="alone"):
+            client.search(Query(text="red"), text="blue")
+        with pytest.raises(InputError, match=r"damaged|pixels|none of"):
+            client.search(image=encoded(Image.new("RGB", (9, 9)), "ICO"))
+        with pytest.raises(InputError, match="can't be sent"):
+            client.search("\ud800")
+        with pytest.raises(GeniusError, match="only reads"):
+            client.add([Item("a", "b")])
+        with pytest.raises(InputError, match="levels"):
+            client.cell((0, 1, 2, 3, 4))
+
+
+def test_addresses_that_are_none() -> None:
+    for url in ("", "127.0.0.1:8000", "ftp://host", "http://", "http://host:port"):
+        with pytest.raises(InputError):
+            Client(url)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(GeniusError, match="does not answer"):
+        Client(f"http://127.0.0.1:{port}").search("red")
+
+
+def answering(answers: list[bytes]) -> tuple[str, threading.Thread]:
+    """A server that gives each connection one answer, and closes it."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        with listening:
+            for answer in answers:
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(answer)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return f"http://127.0.0.1:{listening.getsockname()[1]}", thread
+
+
+def written(status: int, body: bytes) -> bytes:
+    head = f"HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def test_a_kept_connection_that_was_closed_is_made_anew() -> None:
+    url, thread = answering([written(200, b'{"items": 1}'), written(200, b'{"items": 2}')])
+    with Client(url) as client:
+        assert [len(client), len(client)] == [1, 2]
+    thread.join()
+
+
+def test_answers_of_other_programs() -> None:
+    error = b'{"error": {"kind": "damaged", "message": "no"}}'
+    url, thread = answering([written(404, b"<html>"), written(500, error), b"what?\r\n\r\n"])
+    for kind in ("not as a service of genius", "no", "does not answer"):
+        with Client(url) as client, pytest.raises(GeniusError, match=kind):
+            client.about()
+    thread.join()
+    assert issubclass(MismatchError, GeniusError)

@@ -1,0 +1,315 @@
+"""Requests that mean no good, or know no better: each gets a sentence, and the service goes on."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+
+from genius import Index
+from genius.serve.models import _depth
+from genius.serve.settings import LONGEST_TEXT, Limits, Settings
+from tests.pictures import encoded, png_header, square
+from tests.serve.conftest import Serve
+
+
+def refused(answer: Any, *statuses: int) -> dict[str, str]:
+    assert answer.status_code in statuses, (answer.status_code, answer.text)
+    error: dict[str, str] = answer.json()["error"]
+    assert set(error) == {"kind", "message"}
+    assert "Traceback" not in answer.text
+    return error
+
+
+def in_text(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+PICTURES = {
+    "empty": b"",
+    "text": b"this is no picture",
+    "cut": square("red", side=400)[:300],
+    "bomb": png_header(60_000, 60_000),
+    "large": png_header(9_000, 9_000),
+    "no pixels": png_header(100, 100),
+    "svg": b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>",
+    "zip": b"PK\x03\x04" + bytes(100),
+    "other format": encoded(Image.new("RGB", (9, 9)), "ICO"),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_broken_and_bomb_pictures(client: TestClient, name: str) -> None:
+    content = PICTURES[name]
+    refused(client.post("/search", json={"image": in_text(content)}), 400, 422)
+    refused(client.post("/search", files={"image": ("a.jpg", content)}), 400, 422)
+    assert client.post("/search", json={"text": "red"}).status_code == 200
+
+
+def test_a_broken_picture_among_items_is_not_added(serve: Serve, own_index: Path) -> None:
+    client = serve(own_index)
+    for name in ("text", "bomb"):
+        item = {"id": "a", "image": in_text(PICTURES[name])}
+        refused(client.post("/items", json={"items": [item]}), 400)
+    answer = client.post("/items", json={"items": [{"id": "a", "image": in_text(PICTURES["no pixels"])}]})
+    assert answer.json()["failed"] == 1
+    assert client.get("/about").json()["items"] == 0
+
+
+BODIES = {
+    "a long text": json.dumps({"text": "x" * 10_000_000}).encode(),
+    "deep lists": b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "deep filter": b'{"text": "a", "filter": ' + b'{"$not": ' * 500 + b"{}" + b"}" * 500 + b"}",
+    "deeper filter": b'{"text": "a", "filter": ' + b'{"$not": ' * 100_000 + b"{}" + b"}" * 100_000 + b"}",
+    "half a character": b'{"text": "\\ud800"}',
+    "no UTF-8": b'{"text": "\xff\xfe"}',
+    "not JSON": b"{'text': 1}",
+    "nothing": b"",
+    "a list": b"[]",
+    "null": b"null",
+    "an empty object": b"{}",
+    "blanks": b'{"text": "   "}',
+    "a number as text": b'{"text": 5}',
+    "a list as text": b'{"text": ["red"]}',
+    "too many": b'{"text": "red", "k": 1000000000}',
+    "none": b'{"text": "red", "k": 0}',
+    "fewer": b'{"text": "red", "k": -1}',
+    "a fraction": b'{"text": "red", "k": 1.5}',
+    "beyond all": b'{"text": "red", "k": 1e308}',
+    "not a number": b'{"text": "red", "k": NaN}',
+    "wide": b'{"text": "red", "beam": 100000}',
+    "video": b'{"text": "red", "want": "video"}',
+    "an unknown field": b'{"text": "red", "__class__": "x"}',
+    "an address": b'{"image": "http://127.0.0.1:22/"}',
+    "a file": b'{"image": "file:///etc/passwd"}',
+    "a path": b'{"image": "/etc/passwd"}',
+    "near and text": b'{"text": "red", "near": "1"}',
+    "near and instruction": b'{"instruction": "find", "near": "1"}',
+    "control characters": b'{"near": "a\\u0000b"}',
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies_that_are_wrong(client: TestClient, name: str) -> None:
+    answer = client.post("/search", content=BODIES[name], headers={"Content-Type": "application/json"})
+    message = refused(answer, 400, 422)["message"]
+    assert len(message) < 500
+    answer = client.post("/items", content=BODIES[name], headers={"Content-Type": "application/json"})
+    refused(answer, 400, 422)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\x00", "a\x00b", "\u202eevil", "💥" * 1000, "\ufeff", "a\u0301" * 999, "' OR 1=1; --", "<script>"],
+)
+def test_odd_texts_are_texts(client: TestClient, text: str) -> None:
+    answer = client.post("/search", json={"text": text, "instruction": text, "k": 2})
+    assert answer.status_code in (200, 400), answer.text
+    assert client.post("/search", json={"text": "x" * LONGEST_TEXT, "k": 2}).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/xml"])
+def test_bodies_of_other_types(client: TestClient, kind: str) -> None:
+    for path in ("/search", "/items"):
+        refused(client.post(path, content=b'{"text": "a"}', headers={"Content-Type": kind}), 415)
+
+
+def test_forms_that_are_wrong(client: TestClient) -> None:
+    head = {"Content-Type": "multipart/form-data; boundary=x"}
+    for body in (b"", b"--x\r\n", b"no form", b"--x\r\nContent-Disposition: form-data\r\n\r\na\r\n--x--\r\n"):
+        refused(client.post("/search", content=body, headers=head), 400, 422)
+    refused(client.post("/search", content=b"a", headers={"Content-Type": "multipart/form-data"}), 400, 422)
+    refused(client.post("/search", files={"other": b"x"}), 422)
+    refused(client.post("/search", files=[("image", b"x"), ("image", b"y")]), 400, 422)
+    refused(client.post("/search", data={"filter": "{"}, files={"image": square()}), 400)
+    refused(client.post("/search", data={"k": "many"}, files={"image": square()}), 422)
+
+
+IDS = (
+    "../../etc/passwd",
+    "..%2f..%2fetc%2fpasswd",
+    "%2e%2e/%2e%2e/etc/passwd",
+    "/etc/passwd",
+    "C:\\windows",
+    "a' OR '1'='1",
+    "1; DROP TABLE items",
+    "%00",
+    "a%0d%0aSet-Cookie: x",
+    "x" * 5000,
+    "~root",
+)
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_path_tricks_in_ids(client: TestClient, id: str) -> None:
+    for path in (f"/items/{id}", f"/items/{id}/image", f"/page/{id}", f"/codes/{id}"):
+        answer = client.get(path)
+        refused(answer, 400, 404, 405, 414, 422)
+        assert "set-cookie" not in answer.headers
+        assert b"root:" not in answer.content
+
+
+FILTERS: list[Any] = [
+    {"a'; DROP TABLE items; --": 1},
+    {'a") OR 1=1 --': 1},
+    {"a": {"$where": "1"}},
+    {"a": {"$lt": {"$gt": 1}}},
+    {"$and": "x"},
+    {"$in": []},
+    {"": ""},
+    {"a.b[0]": 1},
+    {"a": "' OR 1=1 --"},
+    {"a": {"$in": ["' OR 1=1 --"] * 1000}},
+]
+
+
+@pytest.mark.parametrize("filter", FILTERS, ids=str)
+def test_tricks_in_filters(client: TestClient, filter: Any) -> None:
+    answer = client.post("/search", json={"text": "red", "filter": filter})
+    if answer.status_code == 200:
+        assert answer.json()["hits"] == []
+    else:
+        refused(answer, 400, 422)
+    assert client.get("/about").json()["items"] == 99
+
+
+def test_bodies_that_are_too_large(serve: Serve) -> None:
+    client = serve(limits=Limits(body=1000))
+    assert refused(client.post("/search", json={"text": "x" * 2000}), 413)["kind"] == "too_large"
+    # Said of itself, and not said:
+    refused(client.post("/search", content=b"x", headers={"Content-Length": "99999999999999999999"}), 413)
+    refused(client.post("/search", content=(b"x" * 100 for _ in range(20))), 413)
+    assert client.post("/search", json={"text": "red"}).status_code == 200
+
+
+def test_the_bytes_of_all_bodies_are_bounded(serve: Serve) -> None:
+    client = serve(limits=Limits(bodies=100))
+    for _ in range(3):  # what was refused is let go of
+        assert refused(client.post("/search", json={"text": "x" * 200}), 503)["kind"] == "busy"
+    for _ in range(5):
+        assert client.post("/search", json={"text": "red"}).status_code == 200
+
+
+def test_tokens(serve: Serve) -> None:
+    client = serve(token="secret", read_only=True)
+    addresses = [("GET", path) for path in ("/about", "/metrics", "/codes", "/codes/0", "/items/9:1")]
+    addresses += [("GET", "/items/9:1/image"), ("GET", "/openapi.json"), ("GET", "/nowhere")]
+    addresses += [("POST", "/search"), ("POST", "/items"), ("DELETE", "/items/9:1")]
+    for method, path in addresses:
+        for shown in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "secret"}):
+            answer = client.request(method, path, headers=shown)
+            assert refused(answer, 401)["kind"] == "unauthorized"
+            assert answer.headers["www-authenticate"] == "Bearer"
+        right = client.request(method, path, headers={"Authorization": "Bearer secret"})
+        assert right.status_code != 401
+    for path in ("/", "/health", "/page/app.js"):
+        assert client.get(path).status_code == 200
+    assert "secret" not in repr(Settings(Path("index"), token="secret"))
+
+
+def test_every_address_is_among_those_that_need_a_token(serve: Serve) -> None:
+    client = serve(token="secret")
+    paths = client.get("/openapi.json", headers={"Authorization": "Bearer secret"}).json()["paths"]
+    for path, methods in paths.items():
+        for method in methods:
+            status = client.request(method.upper(), path.replace("{", "").replace("}", "")).status_code
+            assert (status == 200) if path == "/health" else (status == 401), path
+
+
+def test_other_names_for_loopback(serve: Serve) -> None:
+    client = serve(names=("search.example",))
+    for name in ("127.0.0.1:8000", "localhost", "[::1]:8000", "search.example"):
+        assert client.get("/about", headers={"Host": name}).status_code == 200
+    for name in ("evil.example", "127.0.0.1.evil.example", "[::2]"):
+        refused(client.get("/about", headers={"Host": name}), 403)
+    assert serve(token="t").get("/health", headers={"Host": "any.example"}).status_code == 200
+    assert serve(host="0.0.0.0").get("/about", headers={"Host": "any.example"}).status_code == 200
+
+
+def test_methods_and_addresses_that_there_are_not(client: TestClient) -> None:
+    assert refused(client.get("/nowhere"), 404)["kind"] == "not_found"
+    assert refused(client.put("/search"), 405)["kind"] == "method"
+    assert refused(client.delete("/items/"), 404, 405, 422)
+    assert refused(client.get("/codes?children=1000"), 422)["message"].startswith("children")
+    assert refused(client.get("/items/9:1/image?size=0"), 422)
+
+
+def test_what_fails_inside_is_an_answer_without_secrets(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = serve()
+    monkeypatch.setattr(Index, "search_many", lambda *_, **__: 1 / 0)
+    error = refused(client.post("/search", json={"text": "red"}), 500)
+    assert error == {"kind": "internal", "message": "something went wrong here; the service goes on"}
+    assert "ZeroDivisionError" in caplog.text
+    assert client.get("/health").status_code == 200
+
+
+def test_a_client_that_is_slow(running: Any) -> None:
+    url = running(limits=Limits(head_seconds=0.1, body_seconds=0.1))
+    port = int(url.rpartition(":")[2])
+    head = b"POST /search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    for part in (b"", b"GET /hea", head, head + b"Content-Length: 100\r\n\r\n{"):
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            connection.sendall(part)
+            answer = b"".join(iter(lambda: connection.recv(4096), b""))  # until it hangs up
+        assert answer.startswith(b"HTTP/1.1 408"), answer
+        assert b'"kind":"slow"' in answer
+
+
+def test_connections_one_too_many(running: Any) -> None:
+    port = int(running(limits=Limits(connections=2)).rpartition(":")[2])
+    held = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(2)]
+    for connection in held:  # they are taken in their order
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert connection.recv(12) == b"HTTP/1.1 200"
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as third:
+        assert third.recv(12) == b"HTTP/1.1 503"
+    for connection in held:
+        connection.close()
+
+
+def test_overload_is_said_and_health_answers(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, begun = threading.Event(), threading.Event()
+    search = Index.search_many
+
+    def slow(*given: Any, **options: Any) -> Any:
+        begun.set()
+        go.wait()
+        return search(*given, **options)
+
+    client = serve(limits=Limits(queue=1, batch=1))
+    monkeypatch.setattr(Index, "search_many", slow)
+    found: list[int] = []
+
+    def ask() -> None:
+        found.append(client.post("/search", json={"text": "red"}).status_code)
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    threads[0].start()
+    begun.wait()
+    for thread in threads[1:]:
+        thread.start()
+    while len(found) < 4:  # one is searched, one waits: the others are refused
+        assert client.get("/health").status_code == 200
+    assert found == [503] * 4
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [200, 200, 503, 503, 503, 503]
+
+
+def test_depth_is_found_without_recursion() -> None:
+    deep: Any = {}
+    for _ in range(100_000):
+        deep = {"a": [deep]}
+    assert _depth(deep) == 200_001
+    while deep:  # so that letting go of it does not go deep either
+        deep = deep.pop("a").pop()

@@ -1,0 +1,249 @@
+"""The page in a real browser: search by text, by picture, by both; why; explore; and what goes wrong."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+from playwright import sync_api
+
+from genius import Index
+from genius.serve.settings import Settings
+from tests.pictures import square
+from tests.serve.conftest import running_service
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed (apt install chromium)")
+expect = sync_api.expect
+
+DROP = """([content, name]) => {
+    const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
+    const dropped = new DataTransfer();
+    dropped.items.add(new File([bytes], name, { type: "image/jpeg" }));
+    for (const kind of ["dragenter", "dragover", "drop"]) {
+        const options = { bubbles: true, cancelable: true, dataTransfer: dropped };
+        document.body.dispatchEvent(new DragEvent(kind, options));
+    }
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    options = ["--no-sandbox"] if os.getuid() == 0 else []
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("screenshots")
+
+
+@pytest.fixture(scope="module")
+def url(served: Path) -> Iterator[str]:
+    with running_service(Settings(served, port=0, read_only=True)) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Any, url: str) -> Iterator[Any]:
+    """The page, open; whatever it complains of fails the test."""
+    opened = browser.new_page(base_url=url, reduced_motion="reduce")
+    complaints: list[str] = []
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.goto("/")
+    expect(opened.locator(".card").first).to_be_visible()
+    yield opened
+    opened.close()
+    assert not complaints
+
+
+def drop(page: Any, content: bytes) -> None:
+    page.evaluate(DROP, [base64.b64encode(content).decode(), "red.jpg"])
+
+
+def ids(page: Any) -> list[str]:
+    expect(page.locator("#results .score").first).to_be_visible()
+    expect(page.locator("#results")).not_to_have_attribute("aria-busy", "true")
+    return [card.get_attribute("data-id") for card in page.locator("#results .card").all()]
+
+
+def test_search_by_text(page: Any, served: Path, shots: Path) -> None:
+    page.get_by_label("What are you looking for?").fill("the red one")
+    page.keyboard.press("Enter")
+    with Index.open(served) as index:
+        assert ids(page) == [hit.item.id for hit in index.search("the red one", k=24)]
+        page.get_by_label("Pictures", exact=True).check(force=True)
+        expect(page).to_have_url(re.compile("want=image"))
+        expect(page.locator(".kind").filter(has_not_text="Picture")).to_have_count(0)
+        assert ids(page) == [hit.item.id for hit in index.search("the red one", k=24, want="image")]
+    page.screenshot(path=shots / "text.png")
+    page.go_back()
+    expect(page.get_by_label("Anything")).to_be_checked()
+
+
+def test_search_by_a_dropped_picture_alone_and_with_words(page: Any, served: Path, shots: Path) -> None:
+    red = square("red", side=64)
+    drop(page, red)
+    with Index.open(served) as index:
+        assert ids(page) == [hit.item.id for hit in index.search(image=red, k=24)]
+        expect(page.locator("#chosen img")).to_be_visible()
+        page.screenshot(path=shots / "picture.png")
+        page.get_by_label("What are you looking for?").fill("the same in blue")
+        page.get_by_role("button", name="Search", exact=True).click()
+        expect(page).to_have_url(re.compile("q=the"))
+        both = [hit.item.id for hit in index.search(text="the same in blue", image=red, k=24)]
+        expect(page.locator("#results .card").first).to_have_attribute("data-id", both[0])
+        assert ids(page) == both
+    page.screenshot(path=shots / "both.png")
+    page.get_by_role("button", name="Remove the picture").click()
+    expect(page.locator("#chosen")).to_be_hidden()
+
+
+def test_a_picture_is_picked(page: Any, tmp_path: Path) -> None:
+    (tmp_path / "red.jpg").write_bytes(square("red", side=64))
+    page.locator("#file").set_input_files(tmp_path / "red.jpg")
+    assert ids(page)
+
+
+def test_why(page: Any, served: Path, shots: Path) -> None:
+    page.goto("/#/search?q=the+red+one&want=image")
+    assert ids(page)
+    page.locator("#results .card").first.get_by_role("button", name="Why").click()
+    with Index.open(served) as index:
+        hit = index.search("the red one", want="image", k=24)[0]
+    dialog = page.get_by_role("dialog", name="How this was found")
+    rows = dialog.locator(".path li")
+    expect(rows).to_have_count(len(hit.code))
+    for row, code, below in zip(rows.all(), hit.code, hit.below, strict=True):
+        expect(row.locator(".number")).to_have_text(str(code))
+        expect(row.get_by_role("link")).to_have_text(f"{below} item{'' if below == 1 else 's'}")
+    expect(rows.first.locator(".percent")).to_have_text("as asked")
+    expect(rows.first.locator(".samples .tile")).to_have_count(8)
+    page.screenshot(path=shots / "why.png")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+
+
+def test_explore_three_levels_down(page: Any, served: Path, shots: Path) -> None:
+    page.get_by_role("link", name="Explore").click()
+    prefix: tuple[int, ...] = ()
+    with Index.open(served) as index:
+        for depth in range(3):
+            cell = index.cell(prefix)
+            wanted = [str(count) for _, count in cell.children]
+            expect(page.locator(".cell[data-prefix]")).to_have_count(len(wanted) + (depth == 0))
+            prefix = (*prefix, cell.children[0][0])
+            written = "-".join(map(str, prefix))
+            page.locator(f'.cell[data-prefix="{written}"]').click()
+            expect(page).to_have_url(re.compile(f"/explore/{written}$"))
+            expect(page.locator(".cell-head .lead")).to_contain_text(f"{index.cell(prefix).count} item")
+            expect(page.locator(".crumbs a")).to_have_count(depth + 2)
+            page.screenshot(path=shots / f"explore-{depth}.png")
+        page.locator(".crumbs a").nth(1).click()
+        expect(page.locator(".cell-head .lead")).to_contain_text(f"{index.cell(prefix[:1]).count} items")
+
+
+def test_what_goes_wrong_is_said_and_can_be_tried_again(page: Any, shots: Path) -> None:
+    body = '{"error": {"kind": "busy", "message": "too many <b>searches</b> are waiting"}}'
+    page.route("**/search", lambda route: route.fulfill(status=503, body=body))
+    page.get_by_label("What are you looking for?").fill("red")
+    page.keyboard.press("Enter")
+    expect(page.locator("#search-status")).to_have_text("too many <b>searches</b> are waitingTry again")
+    page.screenshot(path=shots / "error.png")
+    page.unroute("**/search")
+    page.get_by_role("button", name="Try again").click()
+    assert ids(page)
+    page.route("**/codes/**", lambda route: route.abort())
+    page.goto("/#/explore")
+    expect(page.locator("#explore-status")).to_contain_text("does not answer")
+
+
+def test_more_like_this(page: Any) -> None:
+    page.goto("/#/search?q=red")
+    first = ids(page)[0]
+    page.locator("#results .card").first.get_by_role("button", name="More like").click()
+    expect(page).to_have_url(re.compile("near="))
+    expect(page.locator(f'#results .card[data-id="{first}"]')).to_have_count(0)
+    assert ids(page)
+
+
+def test_a_token_is_asked_for_and_pictures_come_with_it(browser: Any, served: Path) -> None:
+    with running_service(Settings(served, port=0, token="secret")) as url:
+        page = browser.new_page(base_url=url)
+        page.goto("/")
+        page.get_by_label("Token", exact=True).fill("secret")
+        page.keyboard.press("Enter")
+        expect(page.locator("#facts")).to_have_text("99 items")
+        picture = page.locator(".card img").first
+        expect(picture).to_have_attribute("src", re.compile("^blob:"))
+        page.close()
+
+
+def test_on_a_phone_nothing_sticks_out(browser: Any, url: str, shots: Path) -> None:
+    page = browser.new_page(base_url=url, viewport={"width": 360, "height": 740})
+    for address in ("/", "/#/search?q=red", "/#/explore", "/#/explore/0"):
+        page.goto(address)
+        expect(page.locator(".card:visible, .cell:visible").first).to_be_visible()
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 360
+    page.screenshot(path=shots / "phone.png")
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_have_enough_contrast(browser: Any, url: str, scheme: str) -> None:
+    page = browser.new_page(base_url=url, color_scheme=scheme)
+    page.goto("/")
+    read: Callable[[str], str] = lambda name: page.evaluate(  # noqa: E731
+        "(name) => getComputedStyle(document.documentElement).getPropertyValue(name)", name
+    )
+    pairs = [("--ink", "--paper"), ("--ink", "--surface"), ("--soft", "--paper"), ("--soft", "--surface")]
+    pairs += [("--accent", "--tint"), ("--accent", "--surface"), ("--accent-ink", "--accent")]
+    pairs += [("--wrong", "--surface"), ("--ink", "--tint"), ("--accent", "--paper")]
+    for ink, ground in pairs:
+        assert contrast(read(ink).strip(), read(ground).strip()) >= 4.5, (scheme, ink, ground)
+    page.close()
+
+
+def contrast(one: str, other: str) -> float:
+    """By the rule of WCAG."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_everything_to_press_has_a_name(page: Any) -> None:
+    page.goto("/#/search?q=red")
+    assert ids(page)
+    unnamed = page.evaluate("""() => [...document.querySelectorAll("button, a, input, img")].filter((one) =>
+        !(one.getAttribute("aria-label") || one.textContent.trim() || one.getAttribute("alt") !== null
+          || one.labels?.length)).map((one) => one.outerHTML)""")
+    assert unnamed == []
+
+
+def test_the_keyboard_is_enough(page: Any) -> None:
+    page.evaluate("() => document.activeElement.blur()")
+    page.keyboard.press("/")
+    expect(page.get_by_label("What are you looking for?")).to_be_focused()
+    page.keyboard.type("red")
+    page.keyboard.press("Enter")
+    assert ids(page)
+    page.locator("#results .card button").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()

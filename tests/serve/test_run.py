@@ -1,0 +1,123 @@
+"""The command: one process or several on a port, and an end that answers what is due."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import genius
+from genius import Client
+from genius.errors import GeniusError, InputError
+from genius.serve.run import serve
+from genius.serve.settings import Settings
+
+
+@contextmanager
+def command(*arguments: str | Path, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`genius serve` as a process, and where it serves."""
+    code = "from genius.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "serve", *map(str, arguments), "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().split(" at ")[1].split()[0]
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def until_it_answers(client: Client) -> Client:
+    while True:  # the port is open before the index is
+        try:
+            client.about()
+            return client
+        except GeniusError:
+            time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_two_workers_share_a_port_and_stop_when_told(served: Path, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    with command(served, "--workers", "2", "--token-file", tmp_path / "token") as (process, url):
+        client = until_it_answers(Client(url, "secret"))
+        hits = client.search_many(["red", "blue"] * 20, k=3)
+        assert {len(one) for one in hits} == {3}
+        counted = client._caller.call("GET", "/metrics").decode()
+        assert 'genius_requests_total{method="POST",route="/search",status="200"} 40.0' in counted
+        with pytest.raises(GeniusError, match="token"):
+            Client(url).search("red")
+        os.kill(workers_of(process.pid)[0], signal.SIGKILL)
+        while len(workers_of(process.pid)) < 2:
+            time.sleep(0.05)
+        assert {len(one) for one in patiently(client, ["red"] * 10)} == {10}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def workers_of(pid: int) -> list[int]:
+    """The processes that a process started, but for those that only keep count."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(one) for one in found if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
+
+
+def patiently(client: Client, queries: list[str]) -> list[genius.Hits]:
+    """What is found; a connection to a worker that is gone is tried again."""
+    while True:
+        try:
+            return client.search_many(queries)
+        except GeniusError:
+            time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_stopping_answers_what_was_accepted(served: Path) -> None:
+    with command(served, GENIUS_TOKEN="secret") as (process, url):
+        client = until_it_answers(Client(url, "secret"))
+        with ThreadPoolExecutor(16) as threads:
+            asked = [threads.submit(client.search, f"red {n}", k=50) for n in range(64)]
+            asked[0].result()
+            process.send_signal(signal.SIGTERM)
+            answered = [one for one in asked if one.exception() is None]
+        assert answered
+        for one in asked:
+            error = one.exception()
+            assert error is None or "does not answer" in str(error) or "being stopped" in str(error)
+            assert "ended" not in str(error)
+        process.wait(60)
+
+
+def test_addresses_that_cannot_be_listened_at(served: Path) -> None:
+    for host in ("192.0.2.1", "no such host.invalid"):
+        with pytest.raises(InputError, match="cannot listen"):
+            serve(Settings(served, host=host))
+    for shared in (False, True):  # by another program, and by a service of several workers
+        with socket.create_server(("127.0.0.1", 0), reuse_port=shared) as taken:
+            for workers in (1, 2):
+                with pytest.raises(InputError, match="cannot listen"):
+                    serve(Settings(served, port=taken.getsockname()[1], workers=workers))
+    with pytest.raises(InputError, match="there is nothing here"):
+        serve(Settings(served / "nothing"))
+
+
+def test_settings_that_cannot_be(served: Path) -> None:
+    with pytest.raises(InputError):
+        Settings(served, workers=0)
+    for token in ("", " ", "ä"):
+        with pytest.raises(InputError):
+            Settings(served, token=token)
