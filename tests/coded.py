@@ -52,12 +52,5 @@ def train_coded(
         patch.setattr(lite, "build", lambda: home / "towers")
         patch.setattr(pipeline, "cores", lambda: 1)
         recipe = recipe or read_recipe(home / "recipe.toml")
-        # Sums depend on the number of threads, which tests before may have changed for the whole process.
-        torch = pytest.importorskip("torch")
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            # They share what training keeps, so that stages which they have in common are trained once.
-            return train_model(recipe, Tree(miniature), home / out, cache=home / "cache", work=home / work)
-        finally:
-            torch.set_num_threads(threads)
+        # They share what training keeps, so that stages which they have in common are trained once.
+        return train_model(recipe, Tree(miniature), home / out, cache=home / "cache", work=home / work)
