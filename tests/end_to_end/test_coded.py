@@ -60,7 +60,14 @@ def test_a_model_after_this_stage_searches_by_codes(trained: Path, miniature: Pa
     assert model.stages == ["encoder", "quantizer"]
     result = evaluate_model(miniature, trained, split="test", cache=home / "cache")
     systems = {one.system for one in result.evaluation.measurements}
-    assert systems == {"dense", "dense-fair", "dense-z", "codes", "geometry", "geometry+rerank", "cells"}
+    beamed = {f"{name}{more}" for name in ("geometry", "default") for more in ("", "+rerank")}
+    assert systems == {"dense", "dense-fair", "dense-z", "codes", "cells", *beamed}
+    for more in ("", "+rerank"):  # no other decoder is there
+        same = [
+            result.evaluation.value(f"{name}{more}", "union", "mean", "mrr")
+            for name in ("geometry", "default")
+        ]
+        assert same[0] == same[1]
     dense = result.evaluation.value("dense-fair", "union", "mean", "hit@5")
     for system in ("geometry+rerank", "cells"):
         assert result.evaluation.value(system, "union", "mean", "hit@5") > 0.9 * dense

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -38,14 +38,17 @@ class Pool(Collection):
 
     kind = "M-BEIR pool"
 
-    def __init__(self, path: Path, *, root: Path) -> None:
+    def __init__(self, path: Path, *, root: Path, only: frozenset[str] | None = None) -> None:
         super().__init__(path, root=root, strict=True)
+        self._only = only  # the ids of a view
 
     def _located_items(self, report: Report) -> Iterator[Located]:
         root, path = str(self.root), self.path
         for line, row in json_lines(path, report):
             try:
-                yield path, line, candidate(row, root)
+                item = candidate(row, root)
+                if self._only is None or item.id in self._only:
+                    yield path, line, item
             except InputError as error:
                 report(error.at(path, line))
 
@@ -55,16 +58,38 @@ class Tree(Collection):
 
     A query's instruction is chosen among its data set's prompts by a hash of its id and `seed`, so that
     a run can be repeated anywhere; with `instructed=False` there are none.
+
+    With `datasets`, a tree is a view of these data sets alone: their queries, their pools, and of the union
+    what is in these pools. Its instructions are those of the whole tree.
     """
 
     kind = "M-BEIR tree"
 
-    def __init__(self, path: Path | str, *, seed: int = 0, instructed: bool = True) -> None:
+    def __init__(
+        self, path: Path | str, *, seed: int = 0, instructed: bool = True, datasets: Sequence[str] = ()
+    ) -> None:
         super().__init__(Path(path), strict=True)
         if not is_tree(self.path):
             raise InputError("is no M-BEIR tree: it has no folder query/ beside cand_pool/", path=path)
         self.seed = seed
         self.instructed = instructed
+        self.datasets: tuple[str, ...] = ()
+        if unknown := sorted(set(datasets) - set(self._known_datasets() if datasets else ())):
+            known = ", ".join(self._known_datasets())
+            raise InputError(f"has no data set {unknown[0]!r}; there are: {known}", path=path)
+        self.datasets = tuple(sorted(set(datasets)))
+
+    def only(self, *datasets: str) -> Tree:
+        """The view of these data sets of the whole tree; of all of them, if none is named."""
+        return Tree(self.path, seed=self.seed, instructed=self.instructed, datasets=datasets)
+
+    def without(self, *datasets: str) -> Tree:
+        """The view of the whole tree's other data sets. Raises InputError if none is left."""
+        left_out = self.only(*datasets).datasets  # names that are not there are refused
+        rest = [name for name in self.only()._known_datasets() if name not in left_out]
+        if not rest:
+            raise InputError(f"has no data set besides {', '.join(datasets)}", path=self.path)
+        return self.only(*rest)
 
     # --- what there is
 
@@ -82,6 +107,7 @@ class Tree(Collection):
     def pools(self) -> list[str]:
         """The names of the local pools, and `union` if there is one."""
         local = [_pool_name(p) for p in sorted(self.path.glob("cand_pool/local/mbeir_*_cand_pool.jsonl"))]
+        local = [name for name in local if self._has(_dataset(name))]
         return [*local, *([UNION] if self._union_file("test") else [])]
 
     def pool(self, pool: Task | str, split: Split = "test") -> Pool:
@@ -93,7 +119,7 @@ class Tree(Collection):
         if path is None:
             known = ", ".join(self.pools) or "none"
             raise InputError(f"has no pool {str(pool)!r} for {split}; there are: {known}", path=self.path)
-        return Pool(path, root=self.path)
+        return Pool(path, root=self.path, only=self._ids if pool == UNION and self.datasets else None)
 
     def items(self, split: Split) -> Iterator[Item]:
         """Every item, once, among which a split's queries are answered: its union pool, or all local ones."""
@@ -109,9 +135,11 @@ class Tree(Collection):
     def queries(self, split: Split, task: Task | None = None, *, upsampled: bool = False) -> Iterator[Query]:
         """The queries of a split, of one task or of all; `upsampled` reads M-BEIR's own training mix."""
         if upsampled:
-            yield from self._read_queries(
-                self._single(f"query/union_{split}/mbeir_union_up_{split}.jsonl"), UNION, None
-            )
+            file = self._single(f"query/union_{split}/mbeir_union_up_{split}.jsonl")
+            mine = {query.id for query in self.queries(split)} if self.datasets else None
+            for query in self._read_queries(file, UNION, None):
+                if mine is None or query.id in mine:
+                    yield query
             return
         files = self._query_files(split)
         if task is not None:
@@ -147,9 +175,9 @@ class Tree(Collection):
         return Instructions.read(self.path / "instructions" / "query_instructions.tsv")
 
     def check(self, split: Split) -> None:
-        """Raise InputError if a query of the split has a positive that no pool holds."""
-        union = self._union_file(split)
-        pools = [self.pool(UNION, split)] if union else [self.pool(name, split) for name in self.pools]
+        """Raise InputError if a query of the split has a positive that no pool of the whole tree holds."""
+        union, whole = self._union_file(split), self.only()
+        pools = [whole.pool(UNION, split)] if union else [whole.pool(name, split) for name in whole.pools]
         known = np.unique(np.fromiter((hash(item.id) for pool in pools for item in pool), np.int64))
         for query in self.queries(split):
             for positive in query.positives:
@@ -177,18 +205,32 @@ class Tree(Collection):
         files = []
         for path in sorted(self.path.glob(f"query/{split}/mbeir_*_{split}.jsonl")):
             match = _QUERY_FILE.fullmatch(path.name)
-            if match and match["dataset"] != UNION:
+            if match and match["dataset"] != UNION and self._has(match["dataset"]):
                 number = int(match["task"]) if match["task"] else None
                 if number is not None and number not in TASK_MODALITIES:
                     raise InputError(f"unknown task {number}: M-BEIR's are 0 to 8", path=path)
                 files.append((path, match["dataset"], number))
         return files
 
+    def _has(self, dataset: str) -> bool:
+        return not self.datasets or dataset in self.datasets
+
+    def _known_datasets(self) -> list[str]:
+        asked = {dataset for split in SPLITS for _, dataset, _ in self._query_files(split)}
+        return sorted(asked | {_dataset(name) for name in self.pools if name != UNION})
+
+    @cached_property
+    def _ids(self) -> frozenset[str]:
+        """The ids of a view's items: those of its local pools."""
+        return frozenset(item.id for name in self.pools if name != UNION for item in self.pool(name))
+
     def _union_file(self, split: Split) -> Path | None:
         path = self.path / "cand_pool" / "global" / f"mbeir_{UNION}_{split}_cand_pool.jsonl"
         return path if path.is_file() else None
 
     def _local_file(self, name: str, split: Split) -> Path | None:
+        if not self._has(_dataset(name)):
+            return None
         folder = self.path / "cand_pool" / "local"
         candidates = (
             folder / f"mbeir_{name}_cand_pool.jsonl",
@@ -251,3 +293,7 @@ def _task_numbers(path: Path) -> set[int]:
 
 def _pool_name(path: Path) -> str:
     return path.name.removeprefix("mbeir_").removesuffix("_cand_pool.jsonl")
+
+
+def _dataset(pool: str) -> str:
+    return re.sub(r"(_task\d+)?(_train|_val|_test)?$", "", pool)

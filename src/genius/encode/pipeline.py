@@ -119,11 +119,14 @@ def default_cache() -> Path:
 def tree_features(
     tree: Tree, loader: EncoderLoader, cache: Path, *, apart: bool = True
 ) -> tuple[Features, Report]:
-    """The features of a whole M-BEIR tree, kept in the cache; instructions `apart` or before the texts."""
+    """The features of an M-BEIR tree, kept in the cache; instructions `apart` or before the texts.
+
+    A view of some data sets has features of its own, so that it does not take the place of the whole tree's.
+    """
     contents = Contents(apart)
     contents.add_tree(tree)
     encoder = loader(1)
-    place = content_key(str(tree.path.resolve()).encode()).hex()
+    place = content_key("\n".join((str(tree.path.resolve()), *tree.datasets)).encode()).hex()
     name = f"tree-{place}" if apart else f"tree-{place}-instructed"
     out = cache / encoder.fingerprint[:16] / name
     report = encode(contents, loader, out, cache=cache, workers=cores())

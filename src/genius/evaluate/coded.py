@@ -1,10 +1,10 @@
 """The systems that search by vectors and codes.
 
-`dense-z` is exact search by fused vectors; `codes` looks at the quantized vector of every item of the
-wanted modality. `geometry` is the beam search under the trie, scored by distances alone; `genius` is scored
-by the learned decoder, as published; `default` as the model's own search is. With `+rerank`, all items under
-the beams are ordered by joined embeddings and codes together (search/blend.py). `cells` takes all items in
-the cells nearest to the query (those of the first semantic level) and orders them likewise, as an inverted
+`dense-z` is exact search by fused vectors; `codes` looks at the quantized vector of every item of the wanted
+modality. `geometry` is the beam search under the trie, scored by distances alone; `genius` is scored by the
+learned decoder, as published; `default` is scored as the model's own search is. With `+rerank`, all items
+under the beams are ordered by joined embeddings and codes together (search/blend.py). `cells` takes all items
+in the cells nearest to the query (those of the first semantic level) and orders them likewise, as an inverted
 file would.
 """
 
@@ -50,8 +50,12 @@ def coded_systems(
     def wanted(task: Task, members: np.ndarray) -> np.ndarray:
         return np.asarray(members[embedded.pool.modality[members] == embedded.tasks[task].want])
 
+    by_decoder: dict[int, Beamed] = {}
+
     def beamed(decoder: Decoder) -> Beamed:
-        return Beamed(model, coded, pools, decoder, beams=beams, want=want)
+        # A default that is one of the others shares its decodes.
+        made = Beamed(model, coded, pools, decoder, beams=beams, want=want)
+        return by_decoder.setdefault(id(decoder), made)
 
     geometry, cells = beamed(model.geometry), model.quantizer.semantic + 1
     systems: dict[str, Search] = {
@@ -60,9 +64,12 @@ def coded_systems(
         "cells": lambda task, members: geometry.reranked(task, members, cells),
         **_rankings("geometry", geometry),
     }
-    if "decoder" in model.stages:
-        systems |= _rankings("genius", beamed(model.learned))
-        systems |= _rankings("default", beamed(model.decoder))
+    learned = _rankings("genius", beamed(model.learned)) if "decoder" in model.stages else {}
+    default = beamed(model.decoder)
+    # What shares decodes stands together: only the last ones are remembered.
+    rest = (_rankings("default", default), learned)
+    for some in rest if default is geometry else rest[::-1]:
+        systems |= some
     if excluding is None:
         return systems
     return {name: _excluding(system, excluding) for name, system in systems.items()}

@@ -13,7 +13,9 @@ from genius.data.tasks import Task
 from genius.errors import GeniusError, InputError
 from genius.evaluate.metrics import METRICS, evaluate
 
-PoolName = Literal["local", "union"]
+PoolName = Literal["local", "union", "split"]
+"""A task's own pool; that of all tasks; or what of a task's pool belongs to the split, where a tree has such
+a pool (as `flickr8k_task0_test`): captions and photos are usually measured in that."""
 DEPTH = 50
 """How many results of each query are kept: M-BEIR asks for 50 at most."""
 
@@ -89,7 +91,8 @@ class Benchmark:
 
     def members(self, task: Task, pool: PoolName) -> np.ndarray:
         """The numbers of the items in a task's pool."""
-        source = self.tree.pool(UNION if pool == "union" else task, self.split)
+        names = {"local": str(task), "union": UNION, "split": f"{task}_{self.split}"}
+        source = self.tree.pool(names[pool], self.split)
         return np.array([self.item_numbers[item.id] for item in source], np.int64)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class Result:
 
 
 def evaluate_model(
-    tree_path: Path | str,
+    tree: Tree | Path | str,
     model_path: Path | str,
     *,
     split: Split,
@@ -44,11 +44,11 @@ def evaluate_model(
     exclude: bool = False,
     want: bool = True,
 ) -> Result:
-    """Evaluate a model on a split of a tree by M-BEIR's protocol.
+    """Evaluate a model on a split of a tree, or of a view of one, by M-BEIR's protocol.
 
     Raises InputError for a task that the split does not have, or a positive that no pool holds.
     """
-    tree, model = Tree(tree_path), Model.open(model_path)
+    tree, model = tree if isinstance(tree, Tree) else Tree(tree), Model.open(model_path)
     tree.check(split)
     source = corpus_source(model, tree, cache)
     pool = read_pool(tree, source, split)
@@ -68,13 +68,15 @@ def evaluate_model(
     else:
         systems = dense_systems(embedded, excluding=excluding)
     ids = {task.task: task.ids for task in queries}
-    benchmark = Benchmark(tree, split, pool.numbers, ids, _seen(tree, pool, queries))
+    trained_on = training_view(tree, model.settings["recipe"])
+    benchmark = Benchmark(tree, split, pool.numbers, ids, _seen(trained_on, pool, queries))
     settings = {
         "split": split,
         "pools": list(pools),
         "tasks": sorted(known) if not tasks else list(tasks),
         "exclude_query_item": exclude,
         "wanted_modality": "known" if want else "inferred",
+        **({"datasets": list(tree.datasets)} if tree.datasets else {}),
         "recipe": model.settings["recipe"],
         "genius": __version__,
     }
@@ -85,7 +87,8 @@ def evaluate_model(
 
 
 def _seen(tree: Tree, pool: Pool, queries: Sequence[TaskQueries]) -> dict[Task, list[bool]] | None:
-    """Of each query, whether one of its answers is an answer in the tree's training split, if it has one."""
+    """Of each query, whether one of its answers is an answer in the training split that the model learned
+    from, if the tree has it."""
     known = np.zeros(len(pool.ids), bool)
     for task in tree.tasks("train"):
         answers = {item for query in tree.queries("train", task) for item in query.positives}
@@ -95,6 +98,13 @@ def _seen(tree: Tree, pool: Pool, queries: Sequence[TaskQueries]) -> dict[Task, 
     return {
         task.task: [bool(known[task.positives(row)].any()) for row in range(len(task))] for task in queries
     }
+
+
+def training_view(tree: Tree, recipe: Mapping[str, Any]) -> Tree:
+    """What of the whole tree a recipe trains on: some of its data sets, all but some, or all."""
+    if recipe.get("datasets"):
+        return tree.only(*recipe["datasets"])
+    return tree.without(*recipe["without"]) if recipe.get("without") else tree.only()
 
 
 def corpus_source(model: Model, tree: Tree, cache: Path) -> Features | ContentRows:

@@ -32,6 +32,10 @@ class Recipe:
 
     name: str
     seed: int = 0
+    datasets: tuple[str, ...] = ()
+    """The data sets of the tree that are trained on; by default all."""
+    without: tuple[str, ...] = ()
+    """Data sets that are left out of training, as in the paper's zero-shot experiment."""
     towers: TowerSettings | None = None
     """Fine-tuning of a CLIP before all else; by default its towers stay as they are."""
     encoder: EncoderSettings | None = None
@@ -42,6 +46,8 @@ class Recipe:
     """The learned decoder; without it a model searches by geometry."""
 
     def __post_init__(self) -> None:
+        if self.datasets and self.without:
+            raise InputError("say which data sets to train on, or which to train without, not both")
         if self.decoder is not None and self.quantizer is None:
             raise InputError("a decoder learns the codes of a quantizer: add a table [quantizer]")
         if self.towers is None:
@@ -126,7 +132,7 @@ def _described(name: str, settings: StageSettings) -> str:
     return f"stage {name}: {steps:,} steps of {settings.batch} {rows}, validated every {every}"
 
 
-BASE = ("seed", "towers", "encoder")
+BASE = ("seed", "datasets", "without", "towers", "encoder")
 CODED = (*BASE, "quantizer")
 DECODED = (*CODED, "decoder")
 """What of a recipe decides the outcome of a stage."""
@@ -142,7 +148,7 @@ def done_stages(out: Path, recipe: Recipe) -> list[str]:
     made, wanted = manifest.settings["recipe"], description(recipe)
 
     def as_wanted(keys: tuple[str, ...]) -> bool:
-        return all(made.get(key) == wanted[key] for key in keys)
+        return all(made.get(key) == wanted.get(key) for key in keys)
 
     return [
         stage
@@ -154,13 +160,17 @@ def done_stages(out: Path, recipe: Recipe) -> list[str]:
 def work_folder(work: Path, recipe: Recipe, keys: tuple[str, ...]) -> Path:
     """Where a stage keeps its state: a folder for each recipe, so that a changed one starts anew."""
     described = description(recipe)
-    text = json.dumps({key: described[key] for key in keys}, sort_keys=True)
+    text = json.dumps({key: described[key] for key in keys if key in described}, sort_keys=True)
     return work / hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def description(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as JSON keeps it: lists, no tuples."""
-    return _plain(dataclasses.asdict(recipe))  # type: ignore[no-any-return]
+    """The recipe as JSON keeps it: lists, no tuples, and no word of data sets if it takes all."""
+    values = dataclasses.asdict(recipe)
+    for name in ("datasets", "without"):
+        if not values[name]:
+            del values[name]
+    return _plain(values)  # type: ignore[no-any-return]
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from genius.encode.pipeline import tree_features
 from genius.evaluate.beamed import Coded
 from genius.evaluate.coded import code
 from genius.evaluate.embedded import Embedded, embed
-from genius.evaluate.run import corpus_source
+from genius.evaluate.run import corpus_source, training_view
 from genius.model import Model
 from genius.train import distributed
 from genius.train.decoder import DecoderStage, DecoderTraining
@@ -43,13 +44,17 @@ log = logging.getLogger(__name__)
 def train_model(
     recipe: Recipe, tree: Tree, out: Path, *, cache: Path, work: Path | None = None, force: bool = False
 ) -> Model:
-    """Train what is missing of the model at `out` and open it.
+    """Train what is missing of the model at `out` and open it; of the tree it sees what the recipe
+    takes, or what the tree shows.
 
     Beside it, in `work` (by default `out` with `-training` behind its name), is what a stopped run goes on
     from, and the log of every step. Raises InputError where a decoder would be trained on a quantizer that
     the doctor calls broken, unless `force` says to do so.
     """
     distributed.start()
+    if tree.datasets and not (recipe.datasets or recipe.without):
+        recipe = dataclasses.replace(recipe, datasets=tree.datasets)  # so that the model knows of it
+    tree = training_view(tree, description(recipe))
     work = work or out.with_name(f"{out.name}-training")
     done = done_stages(out, recipe)
     if "encoder" not in done:
