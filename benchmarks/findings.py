@@ -1,10 +1,14 @@
 """The paper's findings on the quantizer (its Tables 4 to 6), at our scale: one row for each thing left out.
 
-    python benchmarks/findings.py --tree TREE --model MODEL [--split val] [--steps 200] [--only NAME …]
+    python benchmarks/findings.py --tree TREE --model MODEL [--steps 200] [--only NAME …]
+    python benchmarks/findings.py --tree TREE --model MODEL --decoder-steps 600
+    python benchmarks/findings.py --tree TREE --model MODEL --split test --final
 
 Every variant is trained anew over the model's stage 0, for the same number of steps, and searches the union
 pool without being told the wanted modality: by codes alone (exhaustively) and by beams scored by geometry.
-Prints a Markdown table, and a JSON line for each figure with --json. Stopped, it goes on where it was.
+With --decoder-steps a learned decoder is trained over each variant's codes, too, and searches by beams; then
+there is also a row for one that is trained without query augmentation. Prints a Markdown table, and a JSON
+line for each row with --json. Stopped, it goes on where it was.
 """
 
 from __future__ import annotations
@@ -16,26 +20,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import ROOT, add_split, check_split, folder_name, over, read_splits
 
 from genius.data.mbeir import Tree
 from genius.data.records import Modality
+from genius.decode.decoding import Decoder
 from genius.decode.geometry import Geometry
-from genius.encode.corpus import read_pool, read_queries
-from genius.encode.pipeline import default_cache
-from genius.evaluate.embedded import Embedded, embed
-from genius.evaluate.run import corpus_source
+from genius.decode.torch_decoding import TorchDecoder
+from genius.evaluate.beamed import Coded
+from genius.evaluate.embedded import Embedded
+from genius.evaluate.run import training_view
 from genius.model import Model
 from genius.search.beam import BEAMS, beam_search, ranked_items
 from genius.search.exact import nearest
 from genius.search.trie import Trie
+from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.loop import train
 from genius.train.pairs import hit_rate
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from genius.train.run import read_recipe
 
-ROOT = Path(__file__).parents[1]
+AS_IT_IS = "as the recipe has it (modality given)"
+NOT_AUGMENTED = "no augmentation"
 VARIANTS: dict[str, dict[str, Any]] = {
-    "as the recipe has it (modality given)": {},
+    AS_IT_IS: {},
+    NOT_AUGMENTED: {},  # the same codes, learned by a decoder that sees queries as they are
     "modality code learned": {"first": "learned"},
     "modality code by a classifier": {"first": "classifier"},
     "no modality code": {"first": "none"},
@@ -60,35 +69,37 @@ def main() -> None:
     parser.add_argument("--tree", type=Path, required=True)
     parser.add_argument("--model", type=Path, required=True, help="a model whose stage 0 is taken")
     parser.add_argument("--recipe", type=Path, default=ROOT / "recipes" / "minibeir.toml")
-    parser.add_argument("--split", choices=("val", "test"), default="val")
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument(
+        "--decoder-steps", type=int, default=0, help="of a decoder for each variant; 0 is off"
+    )
     parser.add_argument("--only", nargs="*", choices=list(VARIANTS))
     parser.add_argument("--work", type=Path, default=Path("out/findings"))
-    parser.add_argument("--json", action="store_true")
+    add_split(parser)
     options = parser.parse_args()
-    tree, model = Tree(options.tree), Model.open(options.model)
-    recipe = read_recipe(options.recipe)
+    split = check_split(parser, options)
+    model, recipe = Model.open(options.model), read_recipe(options.recipe)
+    tree = training_view(Tree(options.tree), model.settings["recipe"])
     settings = recipe.quantizer or QuantizerSettings()
-    source = corpus_source(model, tree, default_cache())
-    pool = read_pool(tree, source)
-    asked, known, judged_tasks = (
-        read_queries(tree, source, pool, split, apart=model.instruction_apart)
-        for split in ("train", "val", options.split)
-    )
-    training = embed(model, source, pool, asked)
-    validation, judged = (
-        embed(model, source, pool, tasks, items=training.items) for tasks in (known, judged_tasks)
-    )
-    print("| | codes | text → image | geometry | text → image |\n|---|---:|---:|---:|---:|")
+    training, validation, judged = read_splits(model, tree, ("train", 0), ("val", 0), (split, 0))
+    systems = ["codes", "geometry", *(["learned"] if options.decoder_steps else [])]
+    print("| | " + " | ".join(f"{system} | text → image" for system in systems) + " |")
+    print("|---|" + "---:|" * (2 * len(systems)), flush=True)
     for name in options.only or VARIANTS:
+        if name == NOT_AUGMENTED and not options.decoder_steps:
+            continue
         changed = vary(settings, options.steps, **VARIANTS[name])
         stage = QuantizerStage(changed, training, validation, seed=recipe.seed)
-        folder = options.work / f"{options.steps}-{''.join(c if c.isalnum() else '-' for c in name)}"
+        folder = options.work / f"{options.steps}-{folder_name(AS_IT_IS if name == NOT_AUGMENTED else name)}"
         train(stage, changed.loop, folder, seed=recipe.seed)
-        figures = judge(stage, judged)
+        learned = None
+        if options.decoder_steps:
+            decoding = decoder_settings(recipe.decoder, options.decoder_steps, name != NOT_AUGMENTED)
+            learned = train_decoder(stage, decoding, training, validation, options.work, recipe.seed)
+        figures = judge(stage, judged, learned)
         print(f"| {name} | " + " | ".join(f"{value:.1f}" for value in figures.values()) + " |", flush=True)
         if options.json:
-            print(json.dumps({"variant": name, "split": options.split, **figures}), flush=True)
+            print(json.dumps({"variant": name, "split": split, **figures}, ensure_ascii=False), flush=True)
 
 
 def vary(settings: QuantizerSettings, steps: int, **changes: Any) -> QuantizerSettings:
@@ -104,21 +115,54 @@ def vary(settings: QuantizerSettings, steps: int, **changes: Any) -> QuantizerSe
     return dataclasses.replace(settings, loop=loop, **inner, **own)
 
 
-def judge(stage: QuantizerStage, judged: Embedded) -> dict[str, float]:
-    """Mean hit rate @5 of all tasks and of text → image, in the union pool, by codes and by geometry."""
+def decoder_settings(settings: DecoderTraining | None, steps: int, augmented: bool) -> DecoderTraining:
+    """The recipe's decoder or the usual one, trained for so many steps on the CPU, validated at the end."""
+    settings = settings or DecoderTraining()
+    loop = dataclasses.replace(settings.loop, steps=steps, validate_every=steps, save_every=min(steps, 50))
+    mix = settings.mix if augmented else "off"
+    # (Variants differ in their levels, so that weights of these would not fit.)
+    return dataclasses.replace(settings, loop=loop, mix=mix, level_weights=(), device="cpu")
+
+
+def train_decoder(
+    stage: QuantizerStage,
+    settings: DecoderTraining,
+    training: Embedded,
+    validation: Embedded,
+    work: Path,
+    seed: int,
+) -> Decoder:
+    """A decoder that learned the codes of a variant; what is trained already is read from `work`."""
+    quantizer, vectors = stage.quantizer(), stage.all_vectors(training.items)
+    codes = quantizer.codes(vectors, training.pool.modality)
+    asked, known = (
+        Coded(some, vectors, codes, {task: stage.all_vectors(parts) for task, parts in some.queries.items()})
+        for some in (training, validation)
+    )
+    learned = DecoderStage(settings, quantizer, stage.check().modality_of, asked, known, seed=seed)
+    train(learned, settings.loop, work / f"decoder-{over(quantizer, seed, settings)}", seed=seed)
+    return TorchDecoder(learned.decoder)
+
+
+def judge(stage: QuantizerStage, judged: Embedded, learned: Decoder | None = None) -> dict[str, float]:
+    """Mean hit rate @5 of all tasks and of text → image, in the union pool, by codes and by each decoder."""
     quantizer, modality = stage.quantizer(), judged.pool.modality
     codes = quantizer.codes(stage.all_vectors(judged.items), modality)
     units, trie = quantizer.units(codes), Trie.build(codes)
-    decoder = Geometry(quantizer.codebooks, stage.check().temperature)
-    hits: dict[str, dict[bool, list[float]]] = {"codes": {}, "geometry": {}}
+    decoders: dict[str, Decoder] = {"geometry": Geometry(quantizer.codebooks, stage.check().temperature)}
+    if learned is not None:
+        decoders["learned"] = learned
+    hits: dict[str, dict[bool, list[float]]] = {}
     for task in judged.tasks.values():
         rows = np.arange(len(task))
         vectors = stage.all_vectors(judged.queries[task.task])
-        by_codes = nearest(vectors, units, 5)[1]
-        by_beam = ranked_items(trie, beam_search(decoder, trie, vectors, BEAMS), 5)[1]
+        results = {"codes": nearest(vectors, units, 5)[1]}
+        for name, decoder in decoders.items():
+            results[name] = ranked_items(trie, beam_search(decoder, trie, vectors, BEAMS), 5)[1]
         pictures = (task.task.query, task.task.target) == (Modality.TEXT, Modality.IMAGE)
-        for system, found in (("codes", by_codes), ("geometry", by_beam)):
-            hits[system].setdefault(pictures, []).append(100 * hit_rate(task, rows, found))
+        for system, found in results.items():
+            by_kind = hits.setdefault(system, {})
+            by_kind.setdefault(pictures, []).append(100 * hit_rate(task, rows, found))
     return {
         key: float(np.mean(value))
         for system, by_kind in hits.items()

@@ -1,0 +1,109 @@
+"""How many beams a search needs: hit rate @5 for beams of 1 to 50, by geometry and by the learned decoder.
+
+    python benchmarks/beams.py --tree TREE --model MODEL [--queries 500] [--beams 1 5 10 20 30 50] [--json]
+    python benchmarks/beams.py --tree TREE --model MODEL --split test --final
+
+Mean of the tasks in the union pool, the wanted modality known: plain, and with everything under the beams
+re-ranked when the search stops after the first semantic code, after the second, and at the end; below each
+how many items were under the beams. A default that is one of the two others has no rows of its own. Then, for
+each, the smallest beam that reaches 0.99 of fair dense search on the same queries. Everything is embedded
+once; what is measured is kept in --work and not measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from measuring import Field, K, Kept, add_split, check_split, read_splits, show, stopped, union_members
+
+from genius.data.mbeir import Tree
+from genius.decode.decoding import Decoder
+from genius.display import Table
+from genius.evaluate.coded import code
+from genius.model import Model
+from genius.search.beam import ranked_items
+
+BEAMS = (1, 5, 10, 20, 30, 50)
+SHARE = 0.99
+
+
+def main() -> None:
+    """Measure what is not measured yet, and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tree", type=Path, required=True)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--beams", type=int, nargs="+", default=list(BEAMS))
+    parser.add_argument("--queries", type=int, default=500, help="of each task, at most; 0 is all")
+    parser.add_argument("--work", type=Path, default=Path("out/beams"))
+    add_split(parser)
+    options = parser.parse_args()
+    split = check_split(parser, options)
+    tree, model = Tree(options.tree), Model.open(options.model)
+    coded = code(model, read_splits(model, tree, (split, options.queries))[0])
+    field = Field(model, coded, union_members(tree, coded.embedded.pool, split))
+    kept = Kept(options.work / f"{model.fingerprint[:12]}-{split}-{options.queries}.jsonl")
+    if "fair" not in kept:
+        kept["fair"] = {"hit": field.fair}
+    fair, rows = kept["fair"]["hit"], []
+    for name, decoder in decoders(model).items():
+        for beams in options.beams:
+            key = f"{name} {beams}"
+            if key not in kept:
+                kept[key] = measure(field, decoder, beams)
+            rows += [
+                {"decoder": name, "beams": beams, "ranking": ranking, "split": split, **figures}
+                for ranking, figures in kept[key].items()
+            ]
+    table = Table(("decoder", "ranking", "figure", *(f"B = {beams}" for beams in options.beams)))
+    least = Table(("decoder", "ranking", f"smallest beam with {SHARE} of fair dense ({fair:.2f})"))
+    for name, ranking in dict.fromkeys((row["decoder"], row["ranking"]) for row in rows):
+        mine = [row for row in rows if (row["decoder"], row["ranking"]) == (name, ranking)]
+        table.add(name, ranking, "hit@5", *(row["hit"] for row in mine))
+        table.add(name, ranking, "items", *(row["items"] for row in mine))
+        reached = [row["beams"] for row in mine if row["hit"] >= SHARE * fair]
+        least.add(name, ranking, min(reached, default=None))
+    show(table, [{"decoder": "dense-fair", "split": split, "hit": fair}, *rows], as_json=options.json)
+    show(least, [], as_json=False)
+
+
+def decoders(model: Model) -> dict[str, Decoder]:
+    """Geometry, the learned decoder if there is one, and the default if it is neither of them."""
+    found: dict[str, Decoder] = {"geometry": model.geometry}
+    if "decoder" in model.stages:
+        found["genius"] = model.learned
+    default = model.decoder
+    if not any(default is one for one in found.values()):
+        found["default"] = default
+    return found
+
+
+def measure(field: Field, decoder: Decoder, beams: int) -> dict[str, dict[str, float]]:
+    """Hit rates and items under the beams, by ranking; one decode of each query serves all of them."""
+    first, last = field.model.quantizer.semantic + 1, field.trie.levels
+    depths = {f"stop at level {depth}": depth for depth in (first, first + 1) if depth < last}
+    depths["to the end"] = last
+    hits: dict[str, list[float]] = {}
+    items: dict[str, list[float]] = {}
+
+    def add(ranking: str, hit: float, under: float) -> None:
+        hits.setdefault(ranking, []).append(hit)
+        items.setdefault(ranking, []).append(under)
+
+    for task in field.tasks:
+        rows, found = np.arange(len(task)), field.search(decoder, task, beams)
+        add("plain", field.hit(task, rows, ranked_items(field.trie, found, K)[1]), field.under(found))
+        for name, depth in depths.items():
+            there = stopped(found, depth)
+            add(f"re-ranked, {name}", field.hit(task, rows, field.reranked(task, there)), field.under(there))
+    return {
+        name: {"hit": float(np.mean(values)), "items": float(np.mean(items[name]))}
+        for name, values in hits.items()
+    }
+
+
+if __name__ == "__main__":
+    main()

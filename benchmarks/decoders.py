@@ -1,0 +1,200 @@
+"""What makes a learned decoder good: variants of it over one model's codes, each trained for as many steps.
+
+    python benchmarks/decoders.py --tree TREE --model MODEL [--steps 600] [--only NAME …] [--queries 300]
+    python benchmarks/decoders.py --tree TREE --model MODEL --split test --final
+
+Embeddings and codes are the model's. Hit rates @5 in percent, union pool, the wanted modality known, a beam
+of 50: plain and re-ranked, means of the tasks; which share of positives survives the beam after one, two and
+all semantic codes; plain hit rates of targets seen and unseen in training, for the tasks that have both; and
+the milliseconds of a query searched alone by one thread, as published (the mode `paper`). What is trained is
+kept in --work and not trained again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measuring import (
+    ROOT,
+    Field,
+    K,
+    Kept,
+    add_split,
+    check_split,
+    folder_name,
+    over,
+    read_splits,
+    show,
+    union_members,
+)
+
+from genius.data.mbeir import Tree
+from genius.decode.decoding import Decoder
+from genius.decode.runtime import TABLE, OnnxDecoder
+from genius.display import Table
+from genius.evaluate.beamed import Coded
+from genius.evaluate.coded import code
+from genius.evaluate.run import training_view
+from genius.model import Model
+from genius.search.beam import BEAMS, prefix_survival, ranked_items
+from genius.search.engine import Engine
+from genius.search.packed import PackedCodes
+from genius.search.parts import Part
+from genius.train.decoder import DecoderStage, DecoderTraining
+from genius.train.loop import train
+from genius.train.run import read_recipe
+
+TIMED = 30
+
+
+def sized(layers: int, width: int, heads: int, prefix: int) -> dict[str, Any]:
+    """A network of T5's proportions."""
+    inner = {"heads": heads, "head_width": width // heads, "feed_forward": 4 * width, "prefix": prefix}
+    return {"layers": layers, "width": width, **inner}
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "as the recipe has it": {},
+    "no augmentation": {"mix": "off"},
+    "augmentation linear": {"mix": "linear", "per_dimension": False, "clean": 0.5},
+    "augmentation sqrt": {"mix": "sqrt", "per_dimension": False, "clean": 0.5},
+    "augmentation linear per dimension": {"mix": "linear", "per_dimension": True, "clean": 0.5},
+    "augmentation linear, no query clean": {"mix": "linear", "per_dimension": False, "clean": 0.0},
+    # The same as none, but for what is drawn: how far two rows are apart by chance.
+    "augmentation linear, all queries clean": {"mix": "linear", "per_dimension": False, "clean": 1.0},
+    "own-code pairs 0": {"own": 0.0},
+    "own-code pairs 0.5": {"own": 0.5},
+    "own-code pairs 0.95": {"own": 0.95},
+    "label smoothing 0.1": {"label_smoothing": 0.1},
+    "size 1 × 128": sized(1, 128, 4, 12),
+    "size 2 × 192": sized(2, 192, 4, 12),
+    "size 3 × 256": sized(3, 256, 4, 20),
+    "size 6 × 512 (the paper's)": sized(6, 512, 8, 30),
+    "random start instead of codebooks": {"start_from_codebooks": False},
+}
+
+
+def main() -> None:
+    """Train and judge every variant, and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tree", type=Path, required=True)
+    parser.add_argument("--model", type=Path, required=True, help="a model whose stages 0 and 1 are taken")
+    parser.add_argument("--recipe", type=Path, default=ROOT / "recipes" / "minibeir.toml")
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--queries", type=int, default=300, help="of each task, at most; 0 is all")
+    parser.add_argument("--only", nargs="*", choices=list(VARIANTS), metavar="NAME", help=names_of(VARIANTS))
+    parser.add_argument("--work", type=Path, default=Path("out/decoders"))
+    add_split(parser)
+    options = parser.parse_args()
+    split = check_split(parser, options)
+    tree, model, recipe = Tree(options.tree), Model.open(options.model), read_recipe(options.recipe)
+    view = training_view(tree, model.settings["recipe"])
+    settings = recipe.decoder or DecoderTraining()
+    asked, known, judged = read_splits(model, view, ("train", 0), ("val", 0), (split, options.queries))
+    training = code(model, asked)
+    validation, coded = (
+        Coded(
+            some,
+            training.vectors,
+            training.codes,
+            {task: model.vectors(parts) for task, parts in some.queries.items()},
+        )
+        for some in (known, judged)
+    )
+    field = Field(model, coded, union_members(view, coded.embedded.pool, split))
+    seen = field.seen(tree)
+    rows = []
+    for name in options.only or VARIANTS:
+        changed = vary(settings, options.steps, **VARIANTS[name])
+        # A quantizer or a setting that changed is another run; so is another sample of queries.
+        folder = options.work / f"{folder_name(name)}-{over(model.quantizer, recipe.seed, changed)}"
+        kept = Kept(folder / "figures.jsonl")
+        key = f"{split} {options.queries}"
+        if key not in kept:
+            modality_of = model.settings["quantizer"]["modality_of"]
+            stage = DecoderStage(
+                changed, model.quantizer, modality_of, training, validation, seed=recipe.seed
+            )
+            train(stage, changed.loop, folder, seed=recipe.seed)
+            kept[key] = judge(field, exported(stage), seen)
+        rows.append({"variant": name, "split": split, "steps": options.steps, **kept[key]})
+    table = Table(("variant", *(name for name in rows[0] if name not in ("variant", "split", "steps"))))
+    for row in rows:
+        table.add(row["variant"], *(row[name] for name in table.columns[1:]))
+    show(table, rows, as_json=options.json)
+
+
+def names_of(variants: dict[str, Any]) -> str:
+    """The names of variants, for --help."""
+    return "; ".join(variants)
+
+
+def vary(settings: DecoderTraining, steps: int, **changes: Any) -> DecoderTraining:
+    """The settings with some of them, or of their network, changed, trained for so many steps on the CPU."""
+    loop = dataclasses.replace(settings.loop, steps=steps, validate_every=steps, save_every=min(steps, 50))
+    inner = {key: value for key, value in changes.items() if hasattr(settings.network, key)}
+    own = {key: value for key, value in changes.items() if key not in inner}
+    network = dataclasses.replace(settings.network, **inner)
+    return dataclasses.replace(settings, loop=loop, network=network, device="cpu", **own)
+
+
+def exported(stage: DecoderStage) -> OnnxDecoder:
+    """The decoder as searching runs it, by one thread."""
+    graphs = stage.export().graphs["fp32"]
+    table = stage.decoder.state_dict()[TABLE].cpu().numpy()
+    return OnnxDecoder(graphs, table, stage.decoder.sizes, threads=1)
+
+
+def judge(field: Field, decoder: Decoder, seen: dict[str, np.ndarray]) -> dict[str, float]:
+    """The figures of a decoder, by column."""
+    plain, reranked, survival = [], [], []
+    apart: dict[str, float] = {}
+    for task in field.tasks:
+        rows, beams = np.arange(len(task)), field.search(decoder, task, BEAMS)
+        found = ranked_items(field.trie, beams, K)[1]
+        plain.append(field.hit(task, rows, found))
+        reranked.append(field.hit(task, rows, field.reranked(task, beams)))
+        positives = [field.places[task.positives(row)] for row in rows]
+        survival.append(prefix_survival(field.trie, beams, [known[known >= 0] for known in positives]))
+        known = seen[str(task.task)]
+        if known.any() and not known.all():
+            for kind, chosen in (("seen", known), ("unseen", ~known)):
+                apart[f"{task.task}, {kind}"] = field.hit(task, rows[chosen], found[chosen])
+    after = 100 * np.mean(survival, axis=0)
+    first = field.model.quantizer.semantic
+    return {
+        "plain": float(np.mean(plain)),
+        "re-ranked": float(np.mean(reranked)),
+        "after one": float(after[first]),
+        "after two": float(after[min(first + 1, len(after) - 1)]),
+        "after all": float(after[-1]),
+        **apart,
+        "ms": milliseconds(field, decoder),
+    }
+
+
+def milliseconds(field: Field, decoder: Decoder) -> float:
+    """The median time of a query that is searched alone to the last level, as an index searches."""
+    task, quantizer = field.tasks[0], field.model.quantizer
+    codes = field.coded.codes[field.members]
+    engine = Engine([Part(PackedCodes.build(codes, quantizer.sizes, quantizer.semantic)[0])], decoder)
+    times = []
+    for row in range(min(TIMED, len(task))):
+        vectors = field.coded.queries[task.task][row : row + 1]
+        start = time.perf_counter()
+        first = field.model.wanted_codes(task.want, 1)
+        engine.find(vectors, first=first, k=K, beams=BEAMS, mode="paper")
+        times.append(time.perf_counter() - start)
+    return 1000 * statistics.median(times)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""What the scripts that measure searches share: a split as a model sees it, figures that are kept, a table.
+
+No script of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genius.data.mbeir import UNION, Split, Tree
+from genius.decode.decoding import Decoder
+from genius.display import Table
+from genius.doctor.examine import sampled
+from genius.encode import pipeline
+from genius.encode.corpus import Pool, TaskQueries, read_pool, read_queries
+from genius.evaluate.beamed import Coded
+from genius.evaluate.dense import Indexes
+from genius.evaluate.embedded import Embedded, embed
+from genius.evaluate.run import corpus_source, training_view
+from genius.model import Model
+from genius.quantize.quantizer import Quantizer
+from genius.search.beam import Beams, beam_search
+from genius.search.blend import blended_items, blended_queries
+from genius.search.rerank import rerank
+from genius.search.trie import Trie
+from genius.train.pairs import hit_rate
+from genius.train.run import Recipe, read_recipe
+
+ROOT = Path(__file__).parents[1]
+K = 5
+
+
+def add_split(parser: argparse.ArgumentParser) -> None:
+    """The options of every script: which split, and that test is for the end."""
+    parser.add_argument("--split", choices=("val", "test"), default="val")
+    parser.add_argument("--final", action="store_true", help="allow the test split")
+    parser.add_argument("--json", action="store_true", help="also print a JSON line for each row")
+
+
+def check_split(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Split:
+    """The split, if it may be looked at."""
+    if options.split == "test" and not options.final:
+        parser.error("the test split is looked at with --final only")
+    return "test" if options.split == "test" else "val"
+
+
+def add_recipe(parser: argparse.ArgumentParser) -> None:
+    """The options of scripts that train a model of their own."""
+    parser.add_argument("--recipe", type=Path, default=ROOT / "recipes" / "minibeir.toml")
+    parser.add_argument("--model", type=Path, help="where the trained model is kept; by default in out/")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--force", action="store_true", help="train a decoder on broken codes, too")
+
+
+def recipe_of(options: argparse.Namespace) -> Recipe:
+    """The recipe, with another seed if one is given."""
+    recipe = read_recipe(options.recipe)
+    return recipe if options.seed is None else dataclasses.replace(recipe, seed=options.seed)
+
+
+class Kept:
+    """Figures by name in a file of JSON lines: what is there is not measured again."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = path.read_text("utf-8").splitlines(keepends=True) if path.is_file() else []
+        whole = [line for line in lines if line.endswith("\n")]  # a kill may leave half a line
+        if len(whole) < len(lines):
+            path.write_text("".join(whole), "utf-8")
+        self._path, self._known = path, dict(json.loads(line) for line in whole)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        return self._known[name]
+
+    def __setitem__(self, name: str, figures: dict[str, Any]) -> None:
+        self._known[name] = figures
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([name, figures]) + "\n")
+
+
+def show(table: Table, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    """Print a table in Markdown, and if asked for its rows as JSON lines before it."""
+    if as_json:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False))
+    print(table.markdown(), flush=True)
+
+
+def folder_name(name: str) -> str:
+    """A name of a variant as that of a folder."""
+    return "".join(letter if letter.isalnum() else "-" for letter in name)
+
+
+def over(quantizer: Quantizer, seed: int, settings: Any) -> str:
+    """Short for what a decoder is trained with: other codebooks, another seed or setting is another run."""
+    codes = hashlib.sha256(b"".join(book.tobytes() for book in quantizer.codebooks)).hexdigest()
+    text = json.dumps([codes, seed, dataclasses.asdict(settings)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def read_splits(model: Model, tree: Tree, *splits: tuple[Split, int]) -> list[Embedded]:
+    """The tree's items, embedded once, with the queries of each split: of a task up to so many, 0 is all.
+
+    The pool is the one in which the last split's queries are answered.
+    """
+    source = corpus_source(model, tree, pipeline.default_cache())
+    pool = read_pool(tree, source, splits[-1][0])
+    found: list[Embedded] = []
+    for split, queries in splits:
+        tasks = read_queries(tree, source, pool, split, apart=model.instruction_apart)
+        if queries:
+            tasks = [sampled(task, queries, seed=0) for task in tasks]
+        found.append(embed(model, source, pool, tasks, items=found[0].items if found else None))
+    return found
+
+
+def union_members(tree: Tree, pool: Pool, split: Split) -> np.ndarray:
+    """The numbers of the items in the union pool of a split, or of all items where a tree has none."""
+    if UNION not in tree.pools:
+        return np.arange(len(pool.ids))
+    return np.array([pool.numbers[item.id] for item in tree.pool(UNION, split)], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Coded queries of a split, and the union pool in which they are answered.
+
+    Attributes:
+        model: whose codes they are, and how it re-ranks.
+        coded: items and queries.
+        members: the numbers of the union's items.
+    """
+
+    model: Model
+    coded: Coded
+    members: np.ndarray
+
+    @property
+    def tasks(self) -> list[TaskQueries]:
+        """The queries by task."""
+        return list(self.coded.embedded.tasks.values())
+
+    @cached_property
+    def trie(self) -> Trie:
+        """Of the union's codes."""
+        return Trie.build(self.coded.codes[self.members])
+
+    @cached_property
+    def items(self) -> np.ndarray:
+        """What the union's items are re-ranked by."""
+        quantized = self.model.quantizer.reconstruct(self.coded.codes[self.members])
+        return blended_items(self.coded.embedded.items.joined[self.members], quantized)
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """The place of each item in the union, -1 for none."""
+        places = np.full(len(self.coded.codes), -1)
+        places[self.members] = np.arange(len(self.members))
+        return places
+
+    def search(self, decoder: Decoder, task: TaskQueries, beams: int) -> Beams:
+        """The beams of all queries of a task, which are told the wanted modality."""
+        vectors = self.coded.queries[task.task]
+        first = self.model.wanted_codes(task.want, len(task))
+        return beam_search(decoder, self.trie, vectors, beams, first=first)
+
+    def reranked(self, task: TaskQueries, beams: Beams) -> np.ndarray:
+        """The best items under the beams by joined embeddings and codes."""
+        joined, vectors = self.coded.embedded.queries[task.task].joined, self.coded.queries[task.task]
+        queries = blended_queries(joined, vectors, self.model.rerank_weight)
+        return rerank(self.trie, beams, queries, self.items, K)[1]
+
+    def under(self, beams: Beams) -> float:
+        """How many items are under the beams, on average."""
+        starts, ends = self.trie.rows(beams.depth, np.maximum(beams.nodes, 0))
+        return float(np.where(beams.nodes >= 0, ends - starts, 0).sum(axis=1).mean())
+
+    def hit(self, task: TaskQueries, rows: np.ndarray, found: np.ndarray) -> float:
+        """Hit rate in percent of some queries, by what was found for them: places in the union."""
+        return 100 * hit_rate(task, rows, np.where(found >= 0, self.members[found], -1))
+
+    @cached_property
+    def fair(self) -> float:
+        """Fair dense search: hit rate @5 in percent, the mean over tasks."""
+        embedded, by_vectors = self.coded.embedded, self.model.fair == "vectors"
+        index = Indexes(self.coded.vectors if by_vectors else embedded.items.joined)
+        hits = []
+        for task in self.tasks:
+            own = self.coded.queries[task.task]
+            asked = own if by_vectors else embedded.queries[task.task].joined
+            wanted = self.members[embedded.pool.modality[self.members] == task.want]
+            found = index.search(asked, wanted).numbers[:, :K]
+            hits.append(100 * hit_rate(task, np.arange(len(task)), found))
+        return float(np.mean(hits))
+
+    def seen(self, tree: Tree) -> dict[str, np.ndarray]:
+        """Of each query by task, whether one of its answers was an answer in the model's training."""
+        view = training_view(tree, self.model.settings["recipe"])
+        answers = {id for query in view.queries("train") for id in query.positives}
+        ids = self.coded.embedded.pool.ids
+        return {
+            str(task.task): np.array(
+                [any(ids[number] in answers for number in task.positives(row)) for row in range(len(task))]
+            )
+            for task in self.tasks
+        }
+
+
+def stopped(beams: Beams, depth: int) -> Beams:
+    """The beams as they were after so many levels: what a search that stops there would have."""
+    return Beams(beams.scores, beams.codes[:, :, :depth], beams.alive[:depth], beams.gains[:, :, :depth])

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+pytest.importorskip("faiss")
+
+from genius.data.mbeir import Tree
+from genius.encode import lite, pipeline
+from genius.train.run import read_recipe, train_model
+from tests.encode.small_towers import write_small_towers
+from tests.end_to_end.test_decoded import RECIPE
+
+SCRIPTS = Path(__file__).parents[2] / "benchmarks"
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tiny towers, and recipes with and without a decoder that train in a moment."""
+    folder = tmp_path_factory.mktemp("measured")
+    write_small_towers(folder / "towers")
+    short = re.sub(r"(steps|validate_every) = \d+", r"\1 = 10", RECIPE)
+    (folder / "recipe.toml").write_text(short)
+    (folder / "codes.toml").write_text(short.partition("[decoder]")[0].replace("size = 16", "size = 8"))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lite, "build", lambda: home / "towers")
+    monkeypatch.setattr(pipeline, "default_cache", lambda: home / "cache")
+    monkeypatch.setattr(pipeline, "cores", lambda: 1)
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+
+
+@pytest.fixture(scope="session")
+def trained(home: Path, miniature: Path) -> Path:
+    """A tiny model with all stages; don't write into it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lite, "build", lambda: home / "towers")
+        patch.setattr(pipeline, "cores", lambda: 1)
+        recipe = read_recipe(home / "recipe.toml")
+        return train_model(recipe, Tree(miniature), home / "model", cache=home / "cache", force=True).path
+
+
+def load(name: str) -> Any:
+    """A script as a module, made anew."""
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", SCRIPTS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a script with arguments; returns what it printed."""
+
+    def script(name: str, *arguments: object) -> str:
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *map(str, arguments)])
+        load(name).main()
+        return capsys.readouterr().out
+
+    return script
+
+
+def rows(printed: str) -> list[dict[str, Any]]:
+    """The JSON lines of what was printed."""
+    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
