@@ -1,0 +1,127 @@
+"""The command behind the tables of figures, and its bars."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from genius.data.mbeir import Tree
+from genius.data.tasks import Task
+from genius.evaluate.protocol import Evaluation, Measurement, Run
+from tests.benchmarks.conftest import load, rows
+from tests.miniature import write_lines
+
+
+def _main(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["quality.py", *map(str, arguments)])
+    return int(load("quality").main())
+
+
+def test_all_rows_are_printed_and_bars_are_judged(
+    own_miniature: Path,
+    home: Path,
+    trained: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for task in (0, 3):
+        file = own_miniature / f"cand_pool/local/mbeir_mscoco_task{task}_test_cand_pool.jsonl"
+        shutil.copy(file, file.with_name(file.name.replace("test", "val")))
+    arguments = ("--tree", own_miniature, "--recipe", home / "recipe.toml", "--model", trained, "--force")
+    assert _main(monkeypatch, *arguments) == 0
+    printed = capsys.readouterr()
+    systems = {row["system"] for row in rows(printed.out)}
+    assert {"geometry", "genius", "default", "default+rerank", "default, wanted inferred"} <= systems
+    assert "| system |" in printed.err and "MISSED" not in printed.err
+    assert _main(monkeypatch, *arguments, "--final") == 1  # it is not that good after ten steps
+    judged = capsys.readouterr().err
+    for name in ("plain, share of fair dense", "cells, items under the beams", "oven, plain", "purity"):
+        assert name in judged
+    assert "grocery" not in judged
+    published = home / "published.toml"  # the published recipes have rows, and no bars
+    published.write_text((home / "recipe.toml").read_text().replace('name = "small"', 'name = "paper"'))
+    arguments = ("--tree", own_miniature, "--recipe", published, "--model", trained, "--force", "--final")
+    assert _main(monkeypatch, *arguments) == 0
+    printed = capsys.readouterr()
+    assert "MISSED" not in printed.err
+    assert {"genius", "genius+rerank"} <= {row["system"] for row in rows(printed.out)}
+
+
+TASK = Task("grocery", 6)
+
+
+def _evaluation(default: list[bool], geometry: list[bool], **means: float) -> Evaluation:
+    """Queries whose answer comes second, or not at all; a mean of hit rates for each system."""
+    evaluation = Evaluation()
+    for name, hits in (("default", default), ("geometry", geometry)):
+        found = {
+            f"q{number}": [("x", 1.0), (f"a{number}" if hit else "y", 0.5)] for number, hit in enumerate(hits)
+        }
+        evaluation.runs.append(Run(name, "union", TASK, found))
+        value = float(np.mean(hits))
+        evaluation.measurements.append(Measurement(name, "union", str(TASK), "hit@5", value, len(hits)))
+    for name, value in means.items():
+        system = {"fair": "dense-fair", "plain": "default", "reranked": "default+rerank"}.get(name, name)
+        evaluation.measurements.append(Measurement(system, "union", "mean", "hit@5", value, 1))
+        evaluation.measurements.append(Measurement(system, "union", "mean", "items", 260.0, 1))
+    return evaluation
+
+
+def _trees(folder: Path, count: int, seen: int) -> Tree:
+    """A tree with judgements of test queries, of which the first ones' answers are training answers."""
+    asked: list[dict[str, Any]] = [
+        {
+            "qid": f"t{number}",
+            "query_txt": "?",
+            "query_modality": "text",
+            "task_id": 1,
+            "pos_cand_list": [f"a{number}"],
+        }
+        for number in range(seen)
+    ]
+    write_lines(folder / "query/train/mbeir_grocery_train.jsonl", asked)
+    (folder / "cand_pool").mkdir()
+    judged = folder / f"qrels/test/mbeir_{TASK}_test_qrels.txt"
+    judged.parent.mkdir(parents=True)
+    judged.write_text("".join(f"q{number} 0 a{number} 1 6\n" for number in range(count)))
+    return Tree(folder)
+
+
+def test_seen_and_unseen_targets_are_judged_apart(tmp_path: Path) -> None:
+    bars = load("bars")
+    seen = [True] * 9 + [False]
+    default = seen + [True] * 3 + [False] * 27
+    geometry = [True] * 5 + [False] * 5 + [True] * 5 + [False] * 25
+    evaluation = _evaluation(default, geometry, fair=0.4, plain=0.39, cells=0.4, reranked=0.38)
+    tree = _trees(tmp_path / "tree", 40, 10)
+    verdicts = bars.judge_search(evaluation, tree, tree, "test")
+    held = {sentence.partition(":")[0]: (sentence, holds) for sentence, holds in verdicts}
+    assert held["plain"][1] and not held["plain, share of fair dense"][1]
+    assert held["cells, share of fair dense"][1] and held["cells, items under the beams"][1]
+    assert not held["default+rerank, items under the beams"][1]
+    assert not held["default+rerank, share of fair dense"][1]
+    assert held["grocery, plain"][1]
+    assert held["grocery_task6, seen"] == ("grocery_task6, seen: 90.00 >= 85.0 (geometry 50.00)", True)
+    assert (
+        "10.00, beside geometry -6.67 with the 95 % interval -15.75 to +2.41"
+        in held["grocery_task6, unseen"][0]
+    )
+    assert held["grocery_task6, unseen"][1]
+
+
+def test_a_paired_interval_is_that_of_the_mean() -> None:
+    difference = load("bars").Difference
+    first, second = np.arange(100) < 30, np.arange(100) < 60
+    found = difference.of(first, second)
+    random = np.random.default_rng(0)
+    drawn = random.integers(0, 100, (4000, 100))
+    means = 100 * (first[drawn].mean(1) - second[drawn].mean(1))
+    assert found.mean == pytest.approx(-30)
+    assert np.quantile(means, [0.025, 0.975]) == pytest.approx([found.low, found.high], abs=1)
+    same = difference.of(first, first)
+    assert (same.mean, same.low, same.high) == (0, 0, 0)
