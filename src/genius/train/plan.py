@@ -99,7 +99,13 @@ def plan(recipe: Recipe, out: Path) -> list[str]:
     if not steps:
         return [f"{out} was trained by this recipe already: nothing to do."]
     numbered = [f"  {number}. {step}" for number, step in enumerate(steps, start=1)]
-    return [f"Recipe {recipe.name}, seed {recipe.seed}, to {out}:", *numbered]
+    return [f"Recipe {recipe.name}, seed {recipe.seed}{_taken(recipe)}, to {out}:", *numbered]
+
+
+def _taken(recipe: Recipe) -> str:
+    """Which data sets a recipe takes, unless it takes all."""
+    only, without = ", ".join(recipe.datasets), ", ".join(recipe.without)
+    return f", on {only} alone" if only else f", without {without}" if without else ""
 
 
 def duration(recipe: Recipe, out: Path) -> str:
