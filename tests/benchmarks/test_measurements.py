@@ -73,7 +73,15 @@ def test_findings_have_a_column_for_the_learned_decoder(
     assert found[0]["geometry"] == found[1]["geometry"]
 
 
-def test_one_data_set_alone(run: Run, miniature: Path, home: Path, tmp_path: Path) -> None:
+def _without_mscoco(tree: Path) -> Path:
+    for file in [*tree.glob("query/*/*mscoco*"), *tree.glob("cand_pool/local/*mscoco*")]:
+        file.unlink()
+    return tree
+
+
+def test_one_data_set_alone(
+    run: Run, miniature: Path, own_miniature: Path, home: Path, tmp_path: Path
+) -> None:
     arguments = ("--tree", miniature, "--dataset", "mscoco", "--recipe", home / "codes.toml", "--json")
     arguments += ("--model", tmp_path / "model", "--split", "test", "--final")
     found = {row["system"]: row for row in rows(run("single", *arguments))}
@@ -84,6 +92,10 @@ def test_one_data_set_alone(run: Run, miniature: Path, home: Path, tmp_path: Pat
     assert model.settings["recipe"]["datasets"] == ["mscoco"]
     assert model.quantizer.sizes == (3, 8, 8, 8)
     before = model.fingerprint
+    elsewhere = evaluate_model(
+        _without_mscoco(own_miniature), model.path, split="test", cache=pipeline.default_cache()
+    )
+    assert not [one for one in elsewhere.evaluation.measurements if "seen" in one.metric]
     run("single", *arguments)
     assert Model.open(tmp_path / "model").fingerprint == before
 

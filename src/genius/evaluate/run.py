@@ -68,8 +68,7 @@ def evaluate_model(
     else:
         systems = dense_systems(embedded, excluding=excluding)
     ids = {task.task: task.ids for task in queries}
-    trained_on = training_view(tree, model.settings["recipe"])
-    benchmark = Benchmark(tree, split, pool.numbers, ids, _seen(trained_on, pool, queries))
+    benchmark = Benchmark(tree, split, pool.numbers, ids, _seen(model, tree, pool, queries))
     settings = {
         "split": split,
         "pools": list(pools),
@@ -86,9 +85,15 @@ def evaluate_model(
     return Result(run_protocol(benchmark, systems, pools), settings, made_from)
 
 
-def _seen(tree: Tree, pool: Pool, queries: Sequence[TaskQueries]) -> dict[Task, list[bool]] | None:
+def _seen(
+    model: Model, tree: Tree, pool: Pool, queries: Sequence[TaskQueries]
+) -> dict[Task, list[bool]] | None:
     """Of each query, whether one of its answers is an answer in the training split that the model learned
     from, if the tree has it."""
+    try:
+        tree = training_view(tree, model.settings["recipe"])
+    except InputError:  # another tree, without the data sets of the model's training
+        return None
     known = np.zeros(len(pool.ids), bool)
     for task in tree.tasks("train"):
         answers = {item for query in tree.queries("train", task) for item in query.positives}
