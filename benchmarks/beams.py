@@ -43,21 +43,21 @@ def main() -> None:
     options = parser.parse_args()
     split = check_split(parser, options)
     tree, model = Tree(options.tree), Model.open(options.model)
-    coded = code(model, read_splits(model, tree, (split, options.queries))[0])
-    field = Field(model, coded, union_members(tree, coded.embedded.pool, split))
     kept = Kept(options.work / f"{model.fingerprint[:12]}-{split}-{options.queries}.jsonl")
-    if "fair" not in kept:
+    searches = {(name, beams): one for name, one in decoders(model).items() for beams in options.beams}
+    missing = [search for search in searches if key(*search) not in kept]
+    if missing or "fair" not in kept:
+        coded = code(model, read_splits(model, tree, (split, options.queries))[0])
+        field = Field(model, coded, union_members(tree, coded.embedded.pool, split))
         kept["fair"] = {"hit": field.fair}
-    fair, rows = kept["fair"]["hit"], []
-    for name, decoder in decoders(model).items():
-        for beams in options.beams:
-            key = f"{name} {beams}"
-            if key not in kept:
-                kept[key] = measure(field, decoder, beams)
-            rows += [
-                {"decoder": name, "beams": beams, "ranking": ranking, "split": split, **figures}
-                for ranking, figures in kept[key].items()
-            ]
+        for search in missing:
+            kept[key(*search)] = measure(field, searches[search], search[1])
+    fair = kept["fair"]["hit"]
+    rows = [
+        {"decoder": name, "beams": beams, "ranking": ranking, "split": split, **figures}
+        for name, beams in searches
+        for ranking, figures in kept[key(name, beams)].items()
+    ]
     table = Table(("decoder", "ranking", "figure", *(f"B = {beams}" for beams in options.beams)))
     least = Table(("decoder", "ranking", f"smallest beam with {SHARE} of fair dense ({fair:.2f})"))
     for name, ranking in dict.fromkeys((row["decoder"], row["ranking"]) for row in rows):
@@ -68,6 +68,11 @@ def main() -> None:
         least.add(name, ranking, min(reached, default=None))
     show(table, [{"decoder": "dense-fair", "split": split, "hit": fair}, *rows], as_json=options.json)
     show(least, [], as_json=False)
+
+
+def key(decoder: str, beams: int) -> str:
+    """Under what the figures of a search are kept."""
+    return f"{decoder} {beams}"
 
 
 def decoders(model: Model) -> dict[str, Decoder]:

@@ -16,6 +16,7 @@ import argparse
 import dataclasses
 import statistics
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,13 @@ from measuring import (
     Kept,
     add_split,
     check_split,
-    folder_name,
     over,
     read_splits,
     show,
     union_members,
 )
 
-from genius.data.mbeir import Tree
+from genius.data.mbeir import Split, Tree
 from genius.decode.decoding import Decoder
 from genius.decode.runtime import TABLE, OnnxDecoder
 from genius.display import Table
@@ -90,15 +90,42 @@ def main() -> None:
     parser.add_argument("--recipe", type=Path, default=ROOT / "recipes" / "minibeir.toml")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--queries", type=int, default=300, help="of each task, at most; 0 is all")
-    parser.add_argument("--only", nargs="*", choices=list(VARIANTS), metavar="NAME", help=names_of(VARIANTS))
+    parser.add_argument("--only", nargs="*", choices=list(VARIANTS), metavar="NAME", help="; ".join(VARIANTS))
     parser.add_argument("--work", type=Path, default=Path("out/decoders"))
     add_split(parser)
     options = parser.parse_args()
     split = check_split(parser, options)
     tree, model, recipe = Tree(options.tree), Model.open(options.model), read_recipe(options.recipe)
+    settings, rows, ground = recipe.decoder or DecoderTraining(), [], None
+    for name in options.only or VARIANTS:
+        changed = vary(settings, options.steps, **VARIANTS[name])
+        # Variants that come to the same are trained once; other codes or another setting are another run.
+        folder = options.work / over(model.quantizer, recipe.seed, changed)
+        kept, key = Kept(folder / "figures.jsonl"), f"{split} {options.queries}"
+        if key not in kept:
+            ground = ground or prepare(model, tree, split, options.queries)
+            kept[key] = measure(ground, changed, folder, recipe.seed)
+        rows.append({"variant": name, "split": split, "steps": options.steps, **kept[key]})
+    table = Table(("variant", *(name for name in rows[0] if name not in ("variant", "split", "steps"))))
+    for row in rows:
+        table.add(row["variant"], *(row[name] for name in table.columns[1:]))
+    show(table, rows, as_json=options.json)
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What all variants share: queries to learn from, to validate by and to be judged by, and the pool."""
+
+    training: Coded
+    validation: Coded
+    field: Field
+    seen: dict[str, np.ndarray]
+
+
+def prepare(model: Model, tree: Tree, split: Split, queries: int) -> Ground:
+    """Embed and code what the model was trained on, and up to so many queries of each task of a split."""
     view = training_view(tree, model.settings["recipe"])
-    settings = recipe.decoder or DecoderTraining()
-    asked, known, judged = read_splits(model, view, ("train", 0), ("val", 0), (split, options.queries))
+    asked, known, judged = read_splits(model, view, ("train", 0), ("val", 0), (split, queries))
     training = code(model, asked)
     validation, coded = (
         Coded(
@@ -110,32 +137,19 @@ def main() -> None:
         for some in (known, judged)
     )
     field = Field(model, coded, union_members(view, coded.embedded.pool, split))
-    seen = field.seen(tree)
-    rows = []
-    for name in options.only or VARIANTS:
-        changed = vary(settings, options.steps, **VARIANTS[name])
-        # A quantizer or a setting that changed is another run; so is another sample of queries.
-        folder = options.work / f"{folder_name(name)}-{over(model.quantizer, recipe.seed, changed)}"
-        kept = Kept(folder / "figures.jsonl")
-        key = f"{split} {options.queries}"
-        if key not in kept:
-            modality_of = model.settings["quantizer"]["modality_of"]
-            stage = DecoderStage(
-                changed, model.quantizer, modality_of, training, validation, seed=recipe.seed
-            )
-            train(stage, changed.loop, folder, seed=recipe.seed)
-            many, one = exported(stage)
-            kept[key] = judge(field, many, seen) | {"ms": milliseconds(field, one)}
-        rows.append({"variant": name, "split": split, "steps": options.steps, **kept[key]})
-    table = Table(("variant", *(name for name in rows[0] if name not in ("variant", "split", "steps"))))
-    for row in rows:
-        table.add(row["variant"], *(row[name] for name in table.columns[1:]))
-    show(table, rows, as_json=options.json)
+    return Ground(training, validation, field, field.seen(tree))
 
 
-def names_of(variants: dict[str, Any]) -> str:
-    """The names of variants, for --help."""
-    return "; ".join(variants)
+def measure(ground: Ground, settings: DecoderTraining, folder: Path, seed: int) -> dict[str, float]:
+    """Train a decoder, unless it is in the folder already, and judge it."""
+    model = ground.field.model
+    modality_of = model.settings["quantizer"]["modality_of"]
+    stage = DecoderStage(
+        settings, model.quantizer, modality_of, ground.training, ground.validation, seed=seed
+    )
+    train(stage, settings.loop, folder, seed=seed)
+    many, one = exported(stage)
+    return judge(ground.field, many, ground.seen) | {"ms": milliseconds(ground.field, one)}
 
 
 def vary(settings: DecoderTraining, steps: int, **changes: Any) -> DecoderTraining:
