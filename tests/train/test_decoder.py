@@ -1,10 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +15,8 @@ from genius.errors import InputError  # noqa: E402
 from genius.train import distributed  # noqa: E402
 from genius.train.decoder import DecoderTraining, augmented  # noqa: E402
 from genius.train.loop import train  # noqa: E402
+from tests.train.processes import losses, run_alone_and_together, run_and_kill  # noqa: E402
 from tests.train.small_decoder import SETTINGS, run, stage  # noqa: E402
-from tests.train.test_quantizer import losses  # noqa: E402
-
-ROOT = Path(__file__).parents[2]
 
 
 def units(count: int, width: int, seed: int) -> np.ndarray:
@@ -123,21 +117,7 @@ def test_it_stops_where_nothing_is_gained(tmp_path: Path) -> None:
 
 def test_killed_and_started_again_it_takes_the_same_steps(tmp_path: Path) -> None:
     expected = run(tmp_path / "unbroken")
-    code = f"""
-import os, signal
-from genius.train import journal
-write = journal.Journal.write
-def killing(self, *, step, **values):
-    write(self, step=step, **values)
-    if step >= 11:
-        os.kill(os.getpid(), signal.SIGKILL)
-journal.Journal.write = killing
-from pathlib import Path
-from tests.train.small_decoder import run
-run(Path({str(tmp_path / "broken")!r}))
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ}, check=False)
-    assert done.returncode == -signal.SIGKILL
+    run_and_kill("tests.train.small_decoder", tmp_path / "broken")
     found = run(tmp_path / "broken")
     assert losses(tmp_path / "broken") == pytest.approx(losses(tmp_path / "unbroken"), rel=1e-5)
     assert all(torch.allclose(found[name], value, atol=1e-5) for name, value in expected.items())
@@ -145,10 +125,7 @@ run(Path({str(tmp_path / "broken")!r}))
 
 @pytest.mark.slow
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
-    program = ["-m", "tests.train.small_decoder"]
-    subprocess.run([sys.executable, *program, str(tmp_path / "alone")], check=True, cwd=ROOT, timeout=120)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
-    subprocess.run([*launcher, *program, str(tmp_path / "together")], check=True, cwd=ROOT, timeout=120)
+    run_alone_and_together("tests.train.small_decoder", tmp_path)
     assert losses(tmp_path / "together") == pytest.approx(losses(tmp_path / "alone"), rel=1e-3)
     alone, together = (
         load_file(tmp_path / name / "last/state.safetensors") for name in ("alone", "together")

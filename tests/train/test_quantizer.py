@@ -1,11 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +16,8 @@ from genius.train import distributed  # noqa: E402
 from genius.train.contrast import Batch, contrastive  # noqa: E402
 from genius.train.loop import train  # noqa: E402
 from genius.train.quantizer import QuantizerSettings  # noqa: E402
+from tests.train.processes import losses, run_alone_and_together, run_and_kill  # noqa: E402
 from tests.train.small_quantizer import SETTINGS, run, stage  # noqa: E402
-
-ROOT = Path(__file__).parents[2]
-
-
-def losses(folder: Path) -> list[float]:
-    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    return [line["loss"] for line in lines if "loss" in line]
 
 
 def batch(wanted: torch.Tensor, masked: torch.Tensor, mine: slice, my_items: slice) -> Batch:
@@ -105,21 +94,7 @@ def test_without_the_contrast_codes_find_less(tmp_path: Path) -> None:
 
 def test_killed_and_started_again_it_takes_the_same_steps(tmp_path: Path) -> None:
     expected = run(tmp_path / "unbroken")
-    code = f"""
-import os, signal, torch
-from genius.train import journal
-write = journal.Journal.write
-def killing(self, *, step, **values):
-    write(self, step=step, **values)
-    if step >= 11:
-        os.kill(os.getpid(), signal.SIGKILL)
-journal.Journal.write = killing
-from pathlib import Path
-from tests.train.small_quantizer import run
-run(Path({str(tmp_path / "broken")!r}))
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ}, check=False)
-    assert done.returncode == -signal.SIGKILL
+    run_and_kill("tests.train.small_quantizer", tmp_path / "broken")
     found = run(tmp_path / "broken")
     assert losses(tmp_path / "broken") == pytest.approx(losses(tmp_path / "unbroken"), rel=1e-5)
     assert all(torch.allclose(found[name], value, atol=1e-5) for name, value in expected.items())
@@ -127,10 +102,7 @@ run(Path({str(tmp_path / "broken")!r}))
 
 @pytest.mark.slow
 def test_two_processes_keep_their_codebooks_in_step_with_one(tmp_path: Path) -> None:
-    program = ["-m", "tests.train.small_quantizer"]
-    subprocess.run([sys.executable, *program, str(tmp_path / "alone")], check=True, cwd=ROOT, timeout=120)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
-    subprocess.run([*launcher, *program, str(tmp_path / "together")], check=True, cwd=ROOT, timeout=120)
+    run_alone_and_together("tests.train.small_quantizer", tmp_path)
     assert losses(tmp_path / "together") == pytest.approx(losses(tmp_path / "alone"), rel=1e-3)
     alone, together = (
         load_file(tmp_path / name / "last/state.safetensors") for name in ("alone", "together")
