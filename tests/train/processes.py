@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,23 +16,25 @@ def losses(folder: Path) -> list[float]:
     return [line["loss"] for line in lines if "loss" in line]
 
 
-def run_and_kill(module: str, folder: Path) -> None:
-    """Run a module's `run(folder)` in a process that kills itself after its eleventh step."""
+def run_and_kill(module: str, *paths: Path, step: int = 11, prepare: str = "") -> int:
+    """Run a module's `run(*paths)` in a process that kills itself once its log has reached a step, if it gets
+    there; returns how it ended. `prepare` is code that runs before."""
     code = f"""
 import os, signal, torch
 from genius.train import journal
 write = journal.Journal.write
 def killing(self, *, step, **values):
     write(self, step=step, **values)
-    if step >= 11:
+    if step >= {step}:
         os.kill(os.getpid(), signal.SIGKILL)
 journal.Journal.write = killing
 from pathlib import Path
+{prepare}
 from {module} import run
-run(Path({str(folder)!r}))
+run(*map(Path, {[str(path) for path in paths]!r}))
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ}, check=False)
-    assert done.returncode == -signal.SIGKILL
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=False).returncode
 
 
 def run_alone_and_together(module: str, folder: Path) -> None:

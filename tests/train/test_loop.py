@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -15,6 +14,7 @@ torch = pytest.importorskip("torch")
 from genius.errors import GeniusError, MismatchError  # noqa: E402
 from genius.train import checkpoint  # noqa: E402
 from genius.train.loop import LoopSettings, learning_rate, train  # noqa: E402
+from tests.train.processes import run_and_kill  # noqa: E402
 from tests.train.quadratic import SEED, SETTINGS, Quadratic, run  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -70,24 +70,10 @@ def test_killed_at_random_it_goes_on_with_the_same_curve(tmp_path: Path) -> None
 
 def kill_after(folder: Path, step: int) -> None:
     """Run the program in a process that is killed once its log has reached a step, if it gets there."""
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    code = f"""
-import os, signal
-from genius.train import journal
-write = journal.Journal.write
-def killing(self, *, step, **values):
-    write(self, step=step, **values)
-    if step >= {step}:
-        os.kill(os.getpid(), signal.SIGKILL)
-journal.Journal.write = killing
-from pathlib import Path
-import torch
-torch.set_num_threads(1)
-from tests.train.quadratic import run
-run(Path({str(folder)!r}))
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=False)
-    assert done.returncode in (0, -signal.SIGKILL)
+    ended = run_and_kill(
+        "tests.train.quadratic", folder, step=step, prepare="import torch; torch.set_num_threads(1)"
+    )
+    assert ended in (0, -signal.SIGKILL)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_without_the_contrast_codes_find_less(tmp_path: Path) -> None:
 
 def test_killed_and_started_again_it_takes_the_same_steps(tmp_path: Path) -> None:
     expected = run(tmp_path / "unbroken")
-    run_and_kill("tests.train.small_quantizer", tmp_path / "broken")
+    assert run_and_kill("tests.train.small_quantizer", tmp_path / "broken") == -signal.SIGKILL
     found = run(tmp_path / "broken")
     assert losses(tmp_path / "broken") == pytest.approx(losses(tmp_path / "unbroken"), rel=1e-5)
     assert all(torch.allclose(found[name], value, atol=1e-5) for name, value in expected.items())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from genius.train.loop import train  # noqa: E402
 from genius.train.pairs import read_training, read_validation  # noqa: E402
 from genius.train.towers import TowerStage  # noqa: E402
 from tests.encode.small_clip import write_clip, write_siglip  # noqa: E402
+from tests.train.processes import run_and_kill  # noqa: E402
 from tests.train.tuned import SMALL_FUSION, loop, run, settings  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -201,21 +200,8 @@ def test_a_tree_without_training_pairs(clip: Path, own_miniature: Path) -> None:
 
 def test_killed_it_goes_on_with_the_same_curve(clip: Path, miniature: Path, tmp_path: Path) -> None:
     expected = weights(run(clip, miniature, tmp_path / "unbroken"))
-    code = f"""
-import os, signal
-from pathlib import Path
-from genius.train import journal
-write = journal.Journal.write
-def killing(self, *, step, **values):
-    write(self, step=step, **values)
-    if step >= 7:
-        os.kill(os.getpid(), signal.SIGKILL)
-journal.Journal.write = killing
-from tests.train.tuned import run
-run(Path({str(clip)!r}), Path({str(miniature)!r}), Path({str(tmp_path / "broken")!r}))
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
-    assert done.returncode == -signal.SIGKILL
+    ended = run_and_kill("tests.train.tuned", clip, miniature, tmp_path / "broken", step=7)
+    assert ended == -signal.SIGKILL
     assert len(curve(tmp_path / "broken")) == 7
     stage = run(clip, miniature, tmp_path / "broken")
     assert curve(tmp_path / "broken") == curve(tmp_path / "unbroken")
