@@ -22,6 +22,18 @@ def test_many_columns_of_numbers_fit_a_narrow_terminal_in_one_piece(
     assert lines[0].split() == ["fluent_task0", "8,728", *["64.19"] * 7]
 
 
+def test_more_columns_than_a_terminal_holds_are_shown_in_bands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    evaluation().print()
+    shown = capsys.readouterr().out.splitlines()
+    assert max(map(len, shown)) <= 40
+    lines = [line.split() for line in shown if "fluent_task0" in line]
+    assert len(lines) > 1
+    assert [cell for line in lines for cell in line[1:]] == ["8,728", *["64.19"] * 7]
+
+
 def test_a_wide_terminal_shows_names_whole(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 Cell = str | int | float | None
 
@@ -21,27 +25,50 @@ class Table:
         self.rows.append(cells)
 
     def print(self) -> None:
-        """Show the table on the terminal, as wide as it needs to be."""
-        from rich import box
+        """Show the table on the terminal; one that is wider than that, in bands of columns."""
         from rich.console import Console
-        from rich.table import Table as RichTable
 
         console = Console()
-        tight = self._width() > console.width
+        tight = sum(self._widths(gap=3)) > console.width
+        for number, band in enumerate(self._bands(console.width) if tight else [range(len(self.columns))]):
+            console.print(self._drawn(band, tight=tight, title=self.title if number == 0 else ""))
+
+    def _drawn(self, band: Sequence[int], *, tight: bool, title: str) -> RichTable:
+        """Some of the columns."""
+        from rich import box
+        from rich.table import Table as RichTable
+
         drawn = RichTable(
-            title=self.title or None,
+            title=title or None,
             title_justify="left",
             box=box.SIMPLE_HEAD,
             show_edge=not tight,
             padding=(0, 0) if tight else (0, 1),
         )
-        for position, name in enumerate(self.columns):
+        for position in band:
             numeric = self._numeric(position)
-            header = name.replace("-", "-\n").replace("+", "\n+") if tight and numeric else name
-            drawn.add_column(header, justify="right" if numeric else "left", overflow="fold")
+            name = "\n".join(self._header(position)) if tight else self.columns[position]
+            drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")
         for row in self.rows:
-            drawn.add_row(*map(_escaped, map(written, row)))
-        console.print(drawn)
+            drawn.add_row(*(_escaped(written(row[position])) for position in band))
+        return drawn
+
+    def _bands(self, width: int) -> list[list[int]]:
+        """Columns that fit side by side, each band beginning with the first column."""
+        widths = self._widths(gap=1, tight=True)
+        bands, left = [[0]], width - widths[0]
+        for position, needed in enumerate(widths[1:], start=1):
+            if needed > left and len(bands[-1]) > 1:
+                bands.append([0])
+                left = width - widths[0]
+            bands[-1].append(position)
+            left -= needed
+        return bands
+
+    def _header(self, position: int) -> list[str]:
+        """The lines of a column's name where there is little room."""
+        name = self.columns[position]
+        return name.replace("-", "-\n").replace("+", "\n+").split("\n") if self._numeric(position) else [name]
 
     def markdown(self) -> str:
         """The table in Markdown."""
@@ -53,10 +80,11 @@ class Table:
         ]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
-    def _width(self) -> int:
-        """How many characters a line takes, with three between columns."""
-        cells = [self.columns, *([written(cell) for cell in row] for row in self.rows)]
-        return sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True))
+    def _widths(self, gap: int, *, tight: bool = False) -> list[int]:
+        """How many characters each column takes, with a gap to the next."""
+        names = [self._header(position) if tight else [name] for position, name in enumerate(self.columns)]
+        cells = [[written(row[position]) for row in self.rows] for position in range(len(self.columns))]
+        return [gap + max(map(len, [*name, *column])) for name, column in zip(names, cells, strict=True)]
 
     def _numeric(self, position: int) -> bool:
         cells = [row[position] for row in self.rows if row[position] is not None]
