@@ -36,18 +36,17 @@ class Checked:
 def check_codes(
     quantizer: Quantizer,
     modality: np.ndarray,
-    vectors: np.ndarray,
+    codes: np.ndarray,
     tasks: Sequence[TaskQueries],
     embed: Callable[[Task, np.ndarray], np.ndarray],
     *,
     count: int,
 ) -> Checked:
-    """Code all items, and look for the answers of queries among those of the wanted modality.
+    """Look for the answers of queries among the items of the wanted modality, by the codes of all items.
 
     `embed` gives the vectors of some queries of a task; `count` of each task are looked at, and a third of
     them by the beam.
     """
-    codes = quantizer.codes(vectors, modality)
     units = quantizer.units(codes)
     asked = []
     for task in tasks:

@@ -60,7 +60,7 @@ def write_quantizer(
     model: Model, recipe: dict[str, Any], stage: QuantizerStage, scores: dict[str, float]
 ) -> None:
     """Add the second stage to a model: its fusion as a graph, its codebooks, and what searching must know."""
-    checked, quantizer, weighed = stage.check(), stage.quantizer(), stage.weigh()
+    quantizer, (checked, weighed) = stage.quantizer(), stage.settle()
     settings = {
         **_without(model.settings, "decoder"),
         "stages": ["encoder", "quantizer"],

@@ -112,6 +112,15 @@ class TrainingQueries:
         return self.items[self.starts[query] : self.starts[query + 1]]
 
 
+@dataclass(frozen=True)
+class CodedItems:
+    """All items' vectors and codes, as training has them at the moment."""
+
+    quantizer: Quantizer
+    vectors: np.ndarray
+    codes: np.ndarray
+
+
 class QuantizerStage:
     """Training of fusion and codebooks over what stage 0 made of items and queries."""
 
@@ -240,25 +249,33 @@ class QuantizerStage:
 
     def check(self) -> Checked:
         """How well validation queries find their answers by codes."""
+        return self._check(self._coded_items())
+
+    def settle(self) -> tuple[Checked, Weighed]:
+        """The same, and what validation says about dense search and re-ranking."""
+        items = self._coded_items()
+        return self._check(items), self._weigh(items)
+
+    def _coded_items(self) -> CodedItems:
+        quantizer, vectors = self.quantizer(), self.all_vectors(self.validation.items)
+        return CodedItems(quantizer, vectors, quantizer.codes(vectors, self.validation.pool.modality))
+
+    def _check(self, items: CodedItems) -> Checked:
         queries = self.validation.queries
         return check_codes(
-            self.quantizer(),
+            items.quantizer,
             self.validation.pool.modality,
-            self.all_vectors(self.validation.items),
+            items.codes,
             list(self.validation.tasks.values()),
             lambda task, rows: self.all_vectors(queries[task], rows),
             count=self.settings.validated,
         )
 
-    def weigh(self) -> Weighed:
-        """What validation says about dense search and re-ranking."""
-        items, quantizer = self.validation.items, self.quantizer()
-        modality, vectors = self.validation.pool.modality, self.all_vectors(items)
-        quantized = quantizer.reconstruct(quantizer.codes(vectors, modality))
+    def _weigh(self, items: CodedItems) -> Weighed:
         queries = self.validation.queries
         return weigh(
-            Sides(items.joined, vectors, quantized),
-            modality,
+            Sides(self.validation.items.joined, items.vectors, items.quantizer.reconstruct(items.codes)),
+            self.validation.pool.modality,
             list(self.validation.tasks.values()),
             lambda task, rows: queries[task].joined[rows],
             lambda task, rows: self.all_vectors(queries[task], rows),
