@@ -51,13 +51,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no L_cl": {"contrast": 0.0},
     "no L_cl, no L_mse": {"contrast": 0.0, "gamma": 0.0},
     "no L_mse": {"gamma": 0.0},
-    "shared codebooks": {"shared": True},
+    "shared codebooks": {"shared": True, "sizes": ()},
     "published fusion (no joined embedding)": {"joined": False},
-    "K = 256, M = 9": {"size": 256},
-    "K = 256, M = 5": {"size": 256, "levels": 4},
-    "K = 1024, M = 5": {"levels": 4},
-    "K = 1024, M = 7": {"levels": 6},
-    "K = 4096, M = 5": {"size": 4096, "levels": 4},
+    "K = 256, M = 9": {"size": 256, "sizes": ()},
+    "K = 256, M = 5": {"size": 256, "sizes": (), "levels": 4},
+    "K = 1024, M = 5": {"sizes": (), "levels": 4},
+    "K = 1024, M = 7": {"sizes": (), "levels": 6},
+    "K = 1024, M = 9": {"sizes": ()},
+    "K = 4096, M = 5": {"size": 4096, "sizes": (), "levels": 4},
 }
 
 
