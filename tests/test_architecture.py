@@ -14,7 +14,7 @@ import genius
 SOURCE = Path(genius.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
-GROUND_FLOOR = ("errors", "atomic", "manifest", "storage", "progress", "display")
+GROUND_FLOOR = ("errors", "atomic", "manifest", "storage", "progress", "display", "compiling")
 # Data flows one way, left to right.
 ROOMS = (
     "data",

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from genius.search.kernels import code_in, compiled, put
+from genius.compiling import compiled
+from genius.search.kernels import code_in, put
 
 
 @compiled

@@ -1,24 +1,16 @@
 """The loops of the search that numpy has no word for, compiled: child runs, buckets, and dots over runs.
 
-They are compiled once for a machine and kept beside this file (or in the user's cache folder), release the
-interpreter's lock, and start no threads of their own. All take many queries at once: `bounds` [queries + 1]
-says which of the rows that follow each other belong to which query. Arrays that are absent have no elements.
+All take many queries at once: `bounds` [queries + 1] says which of the rows that follow each other belong to
+which query. Arrays that are absent have no elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-
-
-def compiled(function: Kernel) -> Kernel:
-    """The function as machine code, kept for the next process."""
-    return cast(Kernel, numba.njit(cache=True, nogil=True)(function))
+from genius.compiling import compiled
 
 
 @compiled

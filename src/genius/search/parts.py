@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from genius.compiling import frozen
 from genius.errors import InputError
 from genius.search import kernels
 from genius.search.packed import WORD, PackedCodes
@@ -135,13 +136,6 @@ class Part:
             start, *rest = np.searchsorted(self.packed.hi, np.array(bounds)).tolist()
             end = rest[0] if rest else end
         return (start, end) if self.under(np.array(start), np.array(end)) else (0, 0)
-
-
-def frozen(array: np.ndarray) -> np.ndarray:
-    """A view that can't be written to: compiled loops then see one type, in memory and in files."""
-    view = np.asarray(array).view()
-    view.flags.writeable = False
-    return view
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from genius.compiling import frozen
 from genius.errors import InputError, MismatchError
 from genius.search import dots
 from genius.search.asked import Asked
-from genius.search.parts import Part, frozen
+from genius.search.parts import Part
 
 EXACT = 100
 """How many of the best are looked at exactly, at least."""
