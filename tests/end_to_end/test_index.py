@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
 from click.testing import Result
+from PIL import Image
 from typer.testing import CliRunner
 
 from genius import Index
@@ -210,7 +211,12 @@ def test_the_demo_ends_with_an_index_that_fits_its_model(
     shutil.copytree(coded_model, tmp_path / "model")
     for _ in range(2):
         demo._index(miniature, tmp_path)
-        assert f"genius serve {tmp_path / 'index'}" in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert f"genius serve {tmp_path / 'index'}" in said
+        assert "text → image: " in said
+        assert "1. " in said
+        with Image.open(tmp_path / "searches.png") as sheet:
+            assert sheet.width > sheet.height / 3
     catalogue = sqlite3.connect(tmp_path / "index/catalogue.sqlite")
     catalogue.execute(
         "UPDATE settings SET value = json_set(value, '$.fingerprint', 'old') WHERE name = 'model'"

@@ -69,10 +69,15 @@ def demo(
     _index(tree, out)
 
 
+EXAMPLES = (0, 3, 7)
+"""Words to picture, picture to name, and a picture with a wish to another picture."""
+
+
 def _index(tree: Path, out: Path) -> None:
-    """Make the collection's index, or bring it up to date, and say how to look at it."""
+    """Make the collection's index, or bring it up to date, search it, and say how to look at it."""
     import shutil
 
+    from genius.cli.examples import show_examples
     from genius.data.mbeir import Tree
     from genius.index.catalogue import Catalogue
     from genius.index.index import Index
@@ -87,6 +92,10 @@ def _index(tree: Path, out: Path) -> None:
             shutil.rmtree(path)  # it is the demo's own, by a model that is no longer there
     with Index.open(path, model) if is_index(path) else Index.create(path, model) as index:
         index.add(Tree(tree))
+        of_number = {task.number: task for task in reversed(Tree(tree).tasks("test"))}
+        tasks = [of_number[number] for number in EXAMPLES if number in of_number]
+        show_examples(index, Tree(tree), tasks, out / "searches.png")
+        typer.echo(f"These searches with their pictures: {out / 'searches.png'}")
         typer.echo(f"{len(index):,} items are in {path}: search it with")
     typer.echo(f'  genius search {path} "a happy cat" --want image')
     typer.echo(f"or on a page, to search and to explore: genius serve {path}, then http://127.0.0.1:8000")

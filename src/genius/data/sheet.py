@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +65,16 @@ def contact_sheet(tiles: Iterable[Tile], *, columns: int = 6, title: str = "") -
             _write(draw, (x + 8, y + 8), tile.text, font, TILE // line - 1, TILE - 16)
         _write(draw, (x, y + TILE + 4), tile.caption, font, LINES, TILE)
     return sheet
+
+
+def stacked(sheets: Sequence[Image.Image]) -> Image.Image:
+    """Sheets, one under the other."""
+    whole = Image.new("RGB", (max(one.width for one in sheets), sum(one.height for one in sheets)), "white")
+    top = 0
+    for one in sheets:
+        whole.paste(one, (0, top))
+        top += one.height
+    return whole
 
 
 def save(sheet: Image.Image, path: Path | str) -> None:
