@@ -213,7 +213,7 @@ def test_the_demo_ends_with_an_index_that_fits_its_model(
         demo._index(miniature, tmp_path)
         said = capsys.readouterr().out
         assert f"genius serve {tmp_path / 'index'}" in said
-        assert "text → image: " in said
+        assert "text to image: " in said
         assert "1. " in said
         with Image.open(tmp_path / "searches.png") as sheet:
             assert sheet.width > sheet.height / 3

@@ -27,8 +27,9 @@ def show_examples(index: Index, tree: Tree, tasks: Sequence[Task], path: Path) -
     rows = []
     for task in tasks:
         query = next(iter(tree.queries("test", task)))
-        hits = index.search(query, want=task.target, k=FOUND)
-        kind = f"{task.query.value} → {task.target.value}"
+        # Its negatives are left out: whoever wants a heart in purple knows the red one.
+        hits = index.search(query, want=task.target, k=FOUND, exclude=query.negatives)
+        kind = f"{task.query.value} to {task.target.value}"
         typer.echo(f"{kind}: {_written(query)}")
         for hit in hits:
             typer.echo(f"  {hit.rank}. {_mark(hit, query):2}{_written(hit.item)}")
