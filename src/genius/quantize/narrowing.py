@@ -35,8 +35,7 @@ UINT8, INT8, INT32 = 2, 3, 6
 class Nearest:
     """Finds the code of largest rows · book + offsets; of equal ones the first.
 
-    Scores are summed up in double precision and in one order, so a row's code is the same in any company and
-    on any machine.
+    Scores are summed up in double precision and in one order, so a row's code is the same in any company.
     """
 
     def __init__(self, book: np.ndarray, offsets: np.ndarray) -> None:
