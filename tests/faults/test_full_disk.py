@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,3 +90,33 @@ def test_a_catalogue_without_room_is_a_clear_error(tmp_path: Path) -> None:
     assert ids(index) == before
     assert describe(index.path, verify=True)["items"] == 8
     index.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = shutil.which("mount")
+    made = mount and subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], check=False, capture_output=True
+    )
+    if not made or made.returncode:
+        pytest.skip("a small file system can't be mounted here: this needs the rights for it")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_disk_that_is_really_full_keeps_what_was_committed(small_disk: Path) -> None:
+    index = open_made_up(small_disk / "index")
+    index.add(made_up_items(8))
+    before = ids(index)
+    with pytest.raises(GeniusError, match=r"what was committed before is there|full"):
+        for number in range(200):
+            index.add([Item(f"{number} {n}", "text", metadata={"long": "x" * 4000}) for n in range(9)])
+            before = ids(index)
+    assert ids(index) == before
+    assert describe(index.path, verify=True)["items"] == len(before)
+    index.close()
+    with open_made_up(small_disk / "index") as again:
+        assert ids(again) == before
