@@ -5,7 +5,8 @@
 Vectors of 768 dimensions, 3 + 8 × 4096 codes. First both code the same vectors by turns, in one run, on all
 cores of this process: medians. Then ours alone codes many (--rows; --full is a million), made block by block
 as a collection is read. Exits 1 if a bar is missed: 3 × the library, less than 2 GB at the peak of the whole
-process, 99.9 % of the codes the same.
+process, and all codes those of a comparison in double precision. (The library's are not quite: its distances
+are rounded to single precision, and one other code changes all behind it.)
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,6 @@ SHARE = 0.3
 BLOCK = 50_000
 BAR_RATIO = 3.0
 BAR_MEMORY = 2.0
-BAR_SAME = 0.999
 
 
 def vectors(count: int, seed: int) -> np.ndarray:
@@ -56,6 +56,16 @@ def both() -> tuple[Quantizer, ResidualVQ]:
     for layer, book in zip(library.layers, books, strict=True):
         layer.codebook = torch.from_numpy(book)
     return Quantizer(books, first="learned"), library
+
+
+def exactly(books: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
+    """Codes [n, levels] in double precision but for what is left over, which everybody keeps in single."""
+    rest, codes = rows.copy(), []
+    for book in books:
+        exact = book.astype(np.float64)
+        codes.append((rest @ exact.T - np.square(exact).sum(1) / 2).argmax(1))
+        rest -= book[codes[-1]]
+    return np.stack(codes, axis=1)
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -90,7 +100,9 @@ def main() -> int:
     sample = vectors(options.sample, 1)
     rows = torch.from_numpy(sample)[None]
     with torch.no_grad():
-        same = float((library(rows)[1][0].numpy() == quantizer.codes(sample)).mean())
+        exact = exactly(quantizer.codebooks, sample)
+        same = float((quantizer.codes(sample) == exact).mean())
+        library_same = float((library(rows)[1][0].numpy() == exact).mean())
         times: dict[str, list[float]] = {"ours": [], "library": []}
         for _ in range(options.rounds):
             times["library"].append(seconds(lambda: library(rows)))
@@ -99,7 +111,8 @@ def main() -> int:
     alone = many(quantizer, options.rows)
     result = {
         "ratio_to_vector_quantize_pytorch": round(median["library"] / median["ours"], 2),
-        "share_of_equal_codes": round(same, 5),
+        "share_of_exact_codes": same,
+        "library_share_of_exact_codes": round(library_same, 5),
         "peak_memory_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
         "rows_per_second": round(options.sample / median["ours"]),
         "library_rows_per_second": round(options.sample / median["library"]),
@@ -115,7 +128,7 @@ def main() -> int:
     held = (
         result["ratio_to_vector_quantize_pytorch"] >= BAR_RATIO
         and result["peak_memory_gb"] < BAR_MEMORY
-        and result["share_of_equal_codes"] >= BAR_SAME
+        and result["share_of_exact_codes"] == 1
     )
     return int(not held)
 
