@@ -18,6 +18,10 @@ from genius.search.trie import Trie
 from genius.train.pairs import hit_rate
 from genius.train.sampling import permuted
 
+FLATTER = 2.5
+"""Beams find most at this multiple of the likeliest temperature: what is likely level by level is too sure of
+itself in sum, as the levels' errors go together (hit rate @5 at 1 / 2.5 / 7 times: 41.8 / 42.1 / 42.0)."""
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -88,4 +92,4 @@ def _fit_temperature(quantizer: Quantizer, codes: np.ndarray, asked: Sequence[_A
     """The geometry's temperature, by a positive of each query."""
     vectors = np.concatenate([one.vectors for one in asked])
     positives = np.concatenate([one.task.items[one.task.starts[one.rows]] for one in asked])
-    return fit_temperature(quantizer.codebooks, vectors, codes[positives])
+    return FLATTER * fit_temperature(quantizer.codebooks, vectors, codes[positives])
