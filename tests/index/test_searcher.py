@@ -148,9 +148,12 @@ def test_wide_beams_give_both_rankings_of_all_items(seed: int, sizes: list[int],
         plain = [made.rows.tolist().index(row) for row in found.rows[found.plain(1000)]]
         sums = [score[tuple(made.codes[item])] for item in plain]
         assert sums == sorted(sums, reverse=True)
-        for one, other in pairwise(plain):
-            if tuple(made.codes[one]) == tuple(made.codes[other]):
-                assert likeness[one] > likeness[other] - 1e-5  # equal ones may be told apart by rounding
+        np.testing.assert_allclose(
+            found.cosines, [likeness[made.rows == row][0] for row in found.rows], atol=1e-5
+        )
+        for one, other in pairwise(found.plain(1000)):
+            if tuple(found.codes[one]) == tuple(found.codes[other]):
+                assert (-found.scores[one], found.rows[one]) < (-found.scores[other], found.rows[other])
         for place, row in enumerate(found.rows.tolist()):
             item = made.rows.tolist().index(row)
             np.testing.assert_allclose(found.gains[place], gains[item], atol=1e-4)
