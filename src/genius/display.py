@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table as RichTable
 
 Cell = str | int | float | None
@@ -28,7 +29,19 @@ class Table:
         """Show the table on the terminal; one that is wider than that, in bands of columns."""
         from rich.console import Console
 
-        console = Console()
+        self._print(Console())
+
+    def text(self, width: int) -> str:
+        """What `print` shows on a terminal that is `width` characters wide, without colours."""
+        from io import StringIO
+
+        from rich.console import Console
+
+        written = StringIO()
+        self._print(Console(file=written, width=width, color_system=None))
+        return written.getvalue()
+
+    def _print(self, console: Console) -> None:
         tight = sum(self._widths(gap=3)) > console.width
         for number, band in enumerate(self._bands(console.width) if tight else [range(len(self.columns))]):
             console.print(self._drawn(band, tight=tight, title=self.title if number == 0 else ""))

@@ -17,7 +17,8 @@ from genius.data.records import MODALITIES, Item, Query
 from genius.data.text import clean, query_text
 from genius.decode.decoding import Decoder
 from genius.decode.geometry import Geometry
-from genius.decode.opening import open_decoder
+from genius.decode.memory import Memory, Remembering
+from genius.decode.opening import open_decoder, open_memory
 from genius.decode.runtime import Precision
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
@@ -208,13 +209,8 @@ class Model:
     def quantizer(self) -> Quantizer:
         """What turns vectors into codes."""
         self._require("quantizer")
-        from safetensors.numpy import load_file
-
-        arrays = load_file(self._artifact.file("codebooks.safetensors"))
-        described = self.settings["quantizer"]
-        books = [arrays[f"level_{number}"] for number in range(len(described["sizes"]))]
-        told = [arrays[name] for name in ("classifier.weight", "classifier.bias") if name in arrays]
-        return Quantizer(books, first=described["first"], classifier=(told[0], told[1]) if told else None)
+        first = self.settings["quantizer"]["first"]
+        return Quantizer.open(self._artifact.file("codebooks.safetensors"), first)
 
     @cached_property
     def geometry(self) -> Geometry:
@@ -232,10 +228,16 @@ class Model:
         described, threads = self.settings["decoder"], threads or self._threads
         return open_decoder(self._artifact.file, self.width, described, precision, threads, self._device)
 
-    @property
+    @cached_property
+    def memory(self) -> Memory | None:
+        """Where often asked-for items were asked from in training, if the model remembers any."""
+        self._require("quantizer")
+        return open_memory(self._artifact.file, self.settings["quantizer"].get("memory"))
+
+    @cached_property
     def decoder(self) -> Decoder:
-        """What scores the codes of a search."""
-        return self.geometry
+        """What scores the codes of a search, where nothing else is asked for."""
+        return self.geometry if self.memory is None else Remembering(self.geometry, self.memory)
 
     # --- from items and queries
 

@@ -21,6 +21,7 @@ from genius import Index
 from genius.cli import app, demo
 from genius.encode import pipeline
 from genius.errors import DamagedError, InputError, MismatchError
+from genius.model import Model
 from tests.pictures import write_square
 
 
@@ -233,3 +234,25 @@ def test_the_demo_ends_with_an_index_that_fits_its_model(
     catalogue.close()
     with pytest.raises(MismatchError):  # it is somebody else's, and stays
         demo._index(miniature, tmp_path)
+
+
+def test_the_demo_measures_a_model_once(
+    coded_model: Path, miniature: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+
+    def measure(tree: Path, model: Model, out: Path) -> str:
+        measured.append(model.fingerprint)
+        return "as good as it gets\n"
+
+    monkeypatch.setattr(demo, "_measure", measure)
+    model = Model.open(coded_model)
+    assert demo._report(miniature, model, tmp_path) == "as good as it gets\n"
+    again = demo._report(miniature, model, tmp_path)
+    assert again.startswith("as good as it gets\n(As measured before")
+    assert measured == [model.fingerprint]
+    model.fingerprint = "that of another model"
+    assert demo._report(miniature, model, tmp_path) == "as good as it gets\n"
+    (tmp_path / "report" / "report.txt").write_text("altered", encoding="utf-8")
+    assert demo._report(miniature, model, tmp_path) == "as good as it gets\n"
+    assert len(measured) == 3

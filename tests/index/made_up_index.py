@@ -12,6 +12,7 @@ import numpy as np
 
 from genius.data.records import Item, Query
 from genius.decode.geometry import Geometry
+from genius.decode.memory import Memory
 from genius.index.catalogue import Catalogue
 from genius.index.coding import CodedItems
 from genius.index.index import Index
@@ -31,6 +32,7 @@ class MadeUpModel:
     width = WIDTH
     rerank_weight = 0.6
     stages = ("encoder", "quantizer")
+    memory: Memory | None = None
 
     def __init__(self) -> None:
         self.quantizer = Quantizer(_BOOKS, first="given")

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from genius.model import Model
+
+WIDTH = 100
+"""Of the report's tables: they are kept, and shown again on whatever terminal."""
 
 
 def register(app: typer.Typer) -> None:
@@ -26,14 +32,8 @@ def demo(
     from genius.cli.show import show
     from genius.data.demo import demo_tree
     from genius.data.mbeir import Tree
-    from genius.data.tasks import Task
-    from genius.doctor.examine import examine
-    from genius.doctor.pictures import write_pictures
     from genius.encode import weights
     from genius.encode.pipeline import default_cache
-    from genius.evaluate.report import table, write_results
-    from genius.evaluate.run import evaluate_model
-    from genius.evaluate.spot_check import name_pictures
     from genius.progress import log_to_terminal
     from genius.train.run import plan, read_recipe, train_model
 
@@ -45,28 +45,58 @@ def demo(
     for line in plan(recipe, out / "model"):
         typer.echo(line)
     model = train_model(recipe, Tree(tree), out / "model", cache=default_cache())
-    result = evaluate_model(tree, out / "model", split="test", cache=default_cache())
+    typer.echo(_report(tree, model, out))
+    typer.echo(f"The model is in {out / 'model'}, its figures, runs and a plot in {out / 'results'}.")
+    _index(tree, out)
+
+
+def _report(tree: Path, model: Model, out: Path) -> str:
+    """What measuring the model said; an unchanged one is not measured again."""
+    from genius import storage
+    from genius.errors import GeniusError
+
+    path, made_from = out / "report", {"model": model.fingerprint, "tree": tree.name}
+    try:
+        known = storage.open(path, kind="report", format=1)
+        if known.manifest.made_from == made_from:
+            said = known.file("report.txt").read_text(encoding="utf-8")
+            return f"{said}(As measured before: neither the model nor the data have changed.)"
+    except GeniusError:
+        pass  # there is none, or not a whole one
+    said = _measure(tree, model, out)
+    with storage.create(path, kind="report", format=1, settings={}, made_from=made_from) as draft:
+        (draft.folder / "report.txt").write_text(said, encoding="utf-8")
+    return said
+
+
+def _measure(tree: Path, model: Model, out: Path) -> str:
+    """Evaluate the model, look at some pictures, and ask the doctor."""
+    from genius.data.mbeir import Tree
+    from genius.data.tasks import Task
+    from genius.doctor.examine import examine
+    from genius.doctor.pictures import write_pictures
+    from genius.encode.pipeline import default_cache
+    from genius.evaluate.report import table, write_results
+    from genius.evaluate.run import evaluate_model
+    from genius.evaluate.spot_check import name_pictures
+
+    result = evaluate_model(tree, model.path, split="test", cache=default_cache())
     write_results(out / "results", result)
-    for pool in ("local", "union"):
-        table(result.evaluation, pool).print()
+    said = [table(result.evaluation, pool).text(WIDTH) for pool in ("local", "union")]
     named = name_pictures(model, Tree(tree), Task("emoji", 3))
     for one in named:
         picture = one.query.image.name if one.query.image else ""
-        typer.echo(f"  {'right' if one.right else 'WRONG'}  {picture}: {one.nearest}")
+        said.append(f"  {'right' if one.right else 'WRONG'}  {picture}: {one.nearest}\n")
     right = sum(one.right for one in named)
-    typer.echo(
-        f"{right} of {len(named)} pictures of families never seen in training are nearest to their own name."
-    )
+    said.append(f"{right} of {len(named)} pictures of families never seen in training are nearest ")
+    said.append("to their own name.\n")
     found = examine(Tree(tree), model, cache=default_cache(), split="test")
-    typer.echo(f"The doctor says: {found.verdict.summary}")
-    for reason in found.verdict.reasons:
-        typer.echo(f"  because: {reason.finding}")
+    said.append(f"The doctor says: {found.verdict.summary}\n")
+    said += [f"  because: {reason.finding}\n" for reason in found.verdict.reasons]
     sheets = [path for path in write_pictures(found, out / "doctor") if path.parent.name == "codes"]
-    typer.echo(
-        f"Items that share a code: {sheets[0]} (and more beside it, a map and plots in {out / 'doctor'})"
-    )
-    typer.echo(f"The model is in {out / 'model'}, its figures, runs and a plot in {out / 'results'}.")
-    _index(tree, out)
+    said.append(f"Items that share a code: {sheets[0]} ")
+    said.append(f"(and more beside it, a map and plots in {out / 'doctor'})\n")
+    return "".join(said)
 
 
 EXAMPLES = (0, 3, 7)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from genius.decode.decoding import Decoder
-from genius.decode.geometry import Geometry
+from genius.decode.memory import Remembering
 from genius.decode.runtime import Precision
 from genius.errors import InputError
 from genius.model import Model
@@ -57,14 +57,11 @@ class Decoders:
     @property
     def _default(self) -> str:
         """What the model's default decoder is."""
-        decoder = self._model.decoder
-        if isinstance(decoder, Geometry):
-            return "geometry"
-        # What runs the network remembers queries for it, be that ONNX Runtime or torch.
-        return "learned" if hasattr(decoder, "remember") else "mixed"
+        return "geometry" if self._model.memory is None else "remembering"
 
     def _open(self, name: str, precision: Precision) -> Decoder:
         name = self._default if name == "default" else name
         if name == "learned":
             return self._model.learned_decoder(precision, threads=1)
-        return QuickGeometry(self._model.geometry) if name == "geometry" else self._model.decoder
+        quick, memory = QuickGeometry(self._model.geometry), self._model.memory
+        return quick if name == "geometry" or memory is None else Remembering(quick, memory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +44,25 @@ class Quantizer:
             raise InputError(
                 f"the first code should be one of {', '.join(FIRST)}, and only a classifier has weights"
             )
+
+    @classmethod
+    def open(cls, path: Path, first: str) -> Quantizer:
+        """The quantizer in a file, with what its first level is."""
+        from safetensors.numpy import load_file
+
+        arrays = load_file(path)
+        books = [arrays[f"level_{number}"] for number in range(sum(name[:6] == "level_" for name in arrays))]
+        told = [arrays[name] for name in ("classifier.weight", "classifier.bias") if name in arrays]
+        return cls(books, first=first, classifier=(told[0], told[1]) if told else None)
+
+    def write(self, path: Path) -> None:
+        """Write all vectors to a file."""
+        from safetensors.numpy import save_file
+
+        arrays = {f"level_{number}": book for number, book in enumerate(self.codebooks)}
+        if self.classifier is not None:
+            arrays["classifier.weight"], arrays["classifier.bias"] = self.classifier
+        save_file(arrays, path)
 
     @cached_property
     def _levels(self) -> list[Nearest]:

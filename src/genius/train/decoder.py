@@ -29,7 +29,7 @@ from genius.search.trie import Trie
 from genius.train import distributed
 from genius.train.loop import LoopSettings
 from genius.train.pairs import hit_rate, one_positive_each
-from genius.train.quantizer import TrainingQueries
+from genius.train.queries import TrainingQueries
 from genius.train.sampling import permuted
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 from torch import nn
 
 from genius import storage
+from genius.decode.memory import FILE as MEMORY
 from genius.decode.runtime import DECODER_FILES, WEIGHTS, graph_file
 from genius.encode.encoder import Encoder
 from genius.encode.export import export
@@ -60,7 +60,8 @@ def write_quantizer(
     model: Model, recipe: dict[str, Any], stage: QuantizerStage, scores: dict[str, float]
 ) -> None:
     """Add the second stage to a model: its fusion as a graph, its codebooks, and what searching must know."""
-    quantizer, (checked, weighed) = stage.quantizer(), stage.settle()
+    quantizer, settled = stage.quantizer(), stage.settle()
+    checked, weighed, memory = settled.checked, settled.weighed, settled.memory
     settings = {
         **_without(model.settings, "decoder"),
         "stages": ["encoder", "quantizer"],
@@ -71,22 +72,22 @@ def write_quantizer(
             "modality_of": checked.modality_of,
             "fair": weighed.fair,
             "rerank": weighed.rerank if stage.settings.blend else 1.0,
+            "memory": {"entries": len(memory), "gain": memory.gain},
         },
         "recipe": recipe,
         "validation": {**_without(model.settings["validation"], "decoder"), "quantizer": scores},
     }
-    arrays = {f"level_{number}": book for number, book in enumerate(quantizer.codebooks)}
-    if quantizer.classifier is not None:
-        arrays["classifier.weight"], arrays["classifier.bias"] = quantizer.classifier
     old = storage.open(model.path, kind=KIND, format=FORMAT)
-    later = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors")
+    later = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors", MEMORY)
     with storage.create(
         model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
     ) as draft:
         # A decoder that was trained on other codes is of no use with these.
         draft.reuse(old, *(name for name in _without_decoder(old) if name not in later))
         save_file(stage.network.state_dict(), draft.folder / "quantizer.safetensors")
-        save_arrays(arrays, draft.folder / "codebooks.safetensors")
+        quantizer.write(draft.folder / "codebooks.safetensors")
+        if len(memory):
+            memory.write(draft.folder / MEMORY)
         (draft.folder / "fusion.onnx").write_bytes(fusion_graph(stage.fusion))
         draft.counts |= _without(old.manifest.counts, "decoder_parameters")
         draft.counts["codes"] = sum(quantizer.sizes)

@@ -16,17 +16,20 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from genius.decode.memory import Memory
 from genius.errors import InputError
 from genius.evaluate.embedded import Embedded
 from genius.quantize.codebooks import Codebooks, CodebookSettings, Quantized
 from genius.quantize.fusion import Fusion, FusionSettings
-from genius.quantize.parts import Parts, concatenate
+from genius.quantize.parts import Parts
 from genius.quantize.quantizer import Quantizer
 from genius.train import distributed
 from genius.train.code_check import Checked, check_codes
 from genius.train.contrast import Batch, contrastive
 from genius.train.loop import LoopSettings
 from genius.train.pairs import one_positive_each, other_positives
+from genius.train.queries import TrainingQueries
+from genius.train.remembering import AskedFor, MemorySettings, remember
 from genius.train.weighing import Sides, Weighed, weigh
 
 BLOCK = 4096
@@ -66,6 +69,7 @@ class QuantizerSettings:
     blend: bool = True
     """Whether candidates are re-ranked by joined embeddings and codes together, weighed by validation; the
     paper re-ranks by joined embeddings alone."""
+    memory: MemorySettings = field(default_factory=MemorySettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
     codebooks: CodebookSettings = field(default_factory=CodebookSettings)
     loop: LoopSettings = field(
@@ -82,43 +86,21 @@ class QuantizerSettings:
 
 
 @dataclass(frozen=True)
-class TrainingQueries:
-    """The queries of all tasks in one row."""
-
-    parts: Parts
-    want: np.ndarray
-    starts: np.ndarray
-    items: np.ndarray
-    share: np.ndarray
-    """How likely each query is drawn."""
-
-    @classmethod
-    def of(cls, embedded: Embedded, power: float) -> TrainingQueries:
-        """All queries of the tasks, drawn by task in proportion to size to a power."""
-        tasks = list(embedded.tasks.values())
-        before = np.cumsum([0, *(len(task.items) for task in tasks)])
-        starts = [task.starts[:-1] + first for task, first in zip(tasks, before, strict=False)]
-        share = np.concatenate([np.full(len(task), float(len(task)) ** (power - 1)) for task in tasks])
-        return cls(
-            concatenate([embedded.queries[task.task] for task in tasks]),
-            np.concatenate([np.full(len(task), task.want) for task in tasks]),
-            np.append(np.concatenate(starts), before[-1]),
-            np.concatenate([task.items for task in tasks]),
-            share / share.sum(),
-        )
-
-    def positives(self, query: int) -> np.ndarray:
-        """The numbers of the items that answer a query."""
-        return self.items[self.starts[query] : self.starts[query + 1]]
-
-
-@dataclass(frozen=True)
 class CodedItems:
     """All items' vectors and codes, as training has them at the moment."""
 
     quantizer: Quantizer
     vectors: np.ndarray
     codes: np.ndarray
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What is found out once at the end: how good codes are, how to compare and re-rank, what to remember."""
+
+    checked: Checked
+    weighed: Weighed
+    memory: Memory
 
 
 class QuantizerStage:
@@ -251,10 +233,10 @@ class QuantizerStage:
         """How well validation queries find their answers by codes."""
         return self._check(self._coded_items())
 
-    def settle(self) -> tuple[Checked, Weighed]:
-        """The same, and what validation says about dense search and re-ranking."""
+    def settle(self) -> Settled:
+        """The same, what validation says about dense search and re-ranking, and a memory of training."""
         items = self._coded_items()
-        return self._check(items), self._weigh(items)
+        return Settled(self._check(items), self._weigh(items), self._remember(items))
 
     def _coded_items(self) -> CodedItems:
         quantizer, vectors = self.quantizer(), self.all_vectors(self.validation.items)
@@ -281,6 +263,12 @@ class QuantizerStage:
             lambda task, rows: self.all_vectors(queries[task], rows),
             count=self.settings.validated,
         )
+
+    def _remember(self, items: CodedItems) -> Memory:
+        queries, settings = self.queries, self.settings.memory
+        vectors = self.all_vectors(queries.parts) if settings.asked else np.zeros((0, self.items.width))
+        asked = AskedFor(vectors.astype(np.float32), queries.want, queries.owners, queries.items)
+        return remember(asked, items.codes, self.modality, settings, seed=self.seed)
 
     def validate(self) -> dict[str, float]:
         """Hit rate @5 by codes alone and by the geometry's beam, and what of the positives survives it."""

@@ -1,0 +1,171 @@
+"""A decoder that remembers where often asked-for items were asked from.
+
+Geometry treats all codes alike. But of some codes training has shown many queries, and a new query that is
+very like these most likely asks for the same. So some vectors stand for the queries of each such code, and
+where a query is nearer to one of them than its floor s₀, every code on the way becomes likelier than the
+decoder alone would have it:
+
+    p(t_k = j | q, t_<k)  ∝  p_decoder(j) · exp(b),   b = gain · (s − s₀) on the way, else 0
+
+The floor is the nearness of the nearest training query that asked for something else (train/remembering.py):
+where others have asked from, nothing is remembered, so an item that training never asked for hardly loses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from genius.decode.decoding import Decoder, Decoding
+from genius.errors import InputError
+
+FILE = "memory.safetensors"
+MOST = 8
+"""How many codes a query is reminded of at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Vectors of queries, and the codes that were their answers, in the order of these codes.
+
+    Attributes:
+        vectors: of unit length, float32 [entries, width].
+        codes: the answers, int64 [entries, levels].
+        floors: the nearness from which an entry counts, float32 [entries].
+        gain: how much nearness beyond the floor adds to the log-odds.
+    """
+
+    vectors: np.ndarray
+    codes: np.ndarray
+    floors: np.ndarray
+    gain: float
+
+    def __post_init__(self) -> None:
+        shapes = self.vectors.shape, self.codes.shape, self.floors.shape
+        if [len(shape) for shape in shapes] != [2, 2, 1] or len({shape[0] for shape in shapes}) != 1:
+            raise InputError(f"each entry of a memory needs a vector, a code and a floor, not {shapes}")
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @classmethod
+    def open(cls, path: Path, gain: float) -> Memory:
+        """The memory in a file."""
+        from safetensors.numpy import load_file
+
+        arrays = load_file(path)
+        return cls(arrays["vectors"], arrays["codes"].astype(np.int64), arrays["floors"], gain)
+
+    def write(self, path: Path) -> None:
+        """Write all but the gain to a file."""
+        from safetensors.numpy import save_file
+
+        codes = self.codes.astype(np.uint16)
+        save_file({"vectors": self.vectors, "codes": codes, "floors": self.floors}, path)
+
+
+@dataclass(frozen=True, eq=False)
+class Reminders:
+    """What queries are reminded of.
+
+    Attributes:
+        codes: int64 [queries, reminders, levels], -1 where there is none.
+        strengths: what each adds to the log-odds, float32 [queries, reminders], 0 where there is none.
+    """
+
+    codes: np.ndarray
+    strengths: np.ndarray
+
+
+class Remembering:
+    """A decoder with a memory.
+
+    Args:
+        decoder: what scores codes otherwise.
+        memory: of codes of the same levels.
+    """
+
+    def __init__(self, decoder: Decoder, memory: Memory) -> None:
+        sizes = np.array(decoder.sizes)
+        if memory.codes.shape[1] != len(sizes) or (memory.codes >= sizes).any():
+            raise InputError("a memory's codes should be codes of its decoder")
+        self.decoder, self.memory = decoder, memory
+        self._bounds: list[int] = np.searchsorted(memory.codes[:, 0], np.arange(sizes[0] + 1)).tolist()
+        new = (memory.codes[1:] != memory.codes[:-1]).any(axis=1)
+        self._answers = np.cumsum(np.concatenate([np.zeros(min(len(memory), 1), bool), new]))
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """How many codes each level has."""
+        return self.decoder.sizes
+
+    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> Decoding:
+        """Start with one row for each query vector [n, width], behind its first code if that is given."""
+        decoding = self.decoder.begin(vectors, first)
+        reminders = self.remind(vectors, first)
+        if not reminders.strengths.any():
+            return decoding
+        return RememberingDecoding(decoding, reminders, level=0 if first is None else 1)
+
+    def remind(self, vectors: np.ndarray, first: np.ndarray | None = None) -> Reminders:
+        """What each query [n, width] is reminded of, the strongest first; `first` as `begin` has it."""
+        found = [
+            self._recall(vector, None if first is None else int(first[number]))
+            for number, vector in enumerate(vectors.astype(np.float32, copy=False))
+        ]
+        most = max((len(entries) for entries, _ in found), default=0)
+        codes = np.full((len(vectors), most, self.memory.codes.shape[1]), -1, np.int64)
+        strengths = np.zeros((len(vectors), most), np.float32)
+        for number, (entries, strong) in enumerate(found):
+            codes[number, : len(entries)] = self.memory.codes[entries]
+            strengths[number, : len(entries)] = strong
+        return Reminders(codes, strengths)
+
+    def _recall(self, vector: np.ndarray, first: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """The entries that a query is reminded of, one for each answer, and their strengths.
+
+        Each query is multiplied by itself: a matrix product would round differently in other company.
+        """
+        memory = self.memory
+        start, end = (0, len(memory)) if first is None else self._bounds[first : first + 2]
+        beyond = memory.vectors[start:end] @ vector - memory.floors[start:end]
+        entries = np.flatnonzero(beyond > 0)
+        entries = entries[np.argsort(-beyond[entries], kind="stable")]
+        _, strongest = np.unique(self._answers[start + entries], return_index=True)
+        entries = entries[np.sort(strongest)[:MOST]]
+        return start + entries, beyond[entries] * np.float32(memory.gain)
+
+
+class RememberingDecoding:
+    """One search: for each row, which of its query's reminders still lie ahead of it."""
+
+    def __init__(self, decoding: Decoding, reminders: Reminders, level: int) -> None:
+        self._decoding, self._reminders, self._level = decoding, reminders, level
+        self._queries = np.arange(len(reminders.codes))
+        self._ahead = reminders.strengths > 0
+
+    def scores(self) -> np.ndarray:
+        """Log-probabilities float32 [rows, codes of the next level]."""
+        scores = self._decoding.scores()
+        reminded = np.flatnonzero(self._ahead.any(axis=1))
+        if not len(reminded):
+            return scores
+        places, which = np.nonzero(self._ahead[reminded])
+        queries = self._queries[reminded[places]]
+        ahead = places, self._reminders.codes[queries, which, self._level]
+        more = np.zeros((len(reminded), scores.shape[1]), np.float32)
+        np.maximum.at(more, ahead, self._reminders.strengths[queries, which])
+        gained = np.exp(scores[reminded]) * np.expm1(more)
+        scores[reminded] += more - np.log1p(gained.sum(axis=1, keepdims=True))
+        return scores
+
+    def advance(self, rows: np.ndarray, codes: np.ndarray) -> None:
+        """Go one level down: keep these rows, each extended by its code."""
+        self._decoding.advance(rows, codes)
+        self._queries = self._queries[rows]
+        taken = self._reminders.codes[self._queries, :, self._level] == np.asarray(codes)[:, None]
+        self._ahead = self._ahead[rows] & taken
+        self._level += 1
