@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from genius.decode.decoding import Decoder
 from genius.decode.geometry import Geometry
-from genius.decode.memory import MOST, Memory, Remembering
+from genius.decode.memory import LIKENESS, MOST, Memory, Remembering
 from genius.errors import InputError
 from genius.quantize.quantizer import unit_length
 from genius.search.beam import beam_search
@@ -138,8 +138,8 @@ def test_a_query_does_not_depend_on_its_company() -> None:
         alone = decoder.remind(vectors[number : number + 1])
         count = alone.codes.shape[1]
         np.testing.assert_array_equal(alone.codes[0], together.codes[number, :count])
-        np.testing.assert_array_equal(alone.strengths[0], together.strengths[number, :count])
-        assert (together.strengths[number, count:] == 0).all()
+        np.testing.assert_array_equal(alone.beyond[0], together.beyond[number, :count])
+        assert (together.beyond[number, count:] == 0).all()
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -151,3 +151,23 @@ def test_what_does_not_fit_is_refused() -> None:
         Remembering(geometry(rng), Memory(memory.vectors, memory.codes[:, :2], memory.floors, 1.0))
     with pytest.raises(InputError, match="codes of its decoder"):
         Remembering(geometry(rng), Memory(memory.vectors, memory.codes + 3, memory.floors, 1.0))
+
+
+@given(st.integers(0, 12), st.integers(0, 2**32 - 1))
+def test_items_gain_by_each_code_that_they_share_with_a_reminder(entries: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = unit_length(rng.normal(size=(3, WIDTH)).astype(np.float32))
+    reminders = Remembering(geometry(rng), some_memory(rng, entries)).remind(vectors)
+    codes = some_codes(rng, 20)
+    tables = reminders.tables(max(SIZES))
+    for query in range(3):
+        expected = []
+        for code in codes:
+            added = 0.0
+            for level, number in enumerate(code):
+                same = reminders.codes[query, :, level] == number
+                added += max(reminders.beyond[query, same], default=0.0) * LIKENESS / len(SIZES)
+            expected.append(added)
+        np.testing.assert_allclose(reminders.likeness(query, codes), expected, atol=1e-6)
+        by_table = sum(tables[query, level, codes[:, level]] for level in range(len(SIZES)))
+        np.testing.assert_allclose(by_table, expected, atol=1e-6)

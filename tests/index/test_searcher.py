@@ -14,8 +14,8 @@ from genius.decode.geometry import Geometry
 from genius.index.searcher import ANY, Asked, Candidates, Searcher
 from genius.index.segments import Block, Coding
 from genius.quantize.quantizer import Quantizer
-from genius.search.engine import MODES, Mode
 from genius.search.geometric import QuickGeometry
+from genius.search.hits import MODES, Mode
 from tests.index.made_up import CODING, LEARNED, NO_FIRST, WIDTH, block, in_memory
 
 

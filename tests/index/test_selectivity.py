@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genius.data.records import Item
-from genius.search.engine import MODES, Mode
+from genius.search.hits import MODES, Mode
 from tests.index.made_up_index import MadeUpIndex, likeness, open_made_up
 
 COUNT = 10_000

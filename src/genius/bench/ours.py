@@ -14,8 +14,9 @@ from genius.bench.world import World
 from genius.decode.decoding import Decoder, Decoding
 from genius.decode.geometry import Geometry
 from genius.decode.runtime import OnnxDecoder, Precision
-from genius.search.engine import Engine, Mode
+from genius.search.engine import Engine
 from genius.search.geometric import QuickGeometry
+from genius.search.hits import Mode
 
 TEMPERATURE = 0.05
 BEAMS = 50

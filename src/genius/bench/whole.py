@@ -18,7 +18,7 @@ from genius.index.index import Index
 from genius.index.searcher import both_rankings
 from genius.progress import track
 from genius.search.costs import costs_of
-from genius.search.engine import MODES, Mode
+from genius.search.hits import MODES, Mode
 
 STEPS = ("encoder", "decoder", "re-ranking", "catalogue and hits")
 

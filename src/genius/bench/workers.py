@@ -17,7 +17,7 @@ from genius.bench.timing import one_thread
 from genius.bench.world import make_world, open_world
 from genius.display import Table
 from genius.errors import GeniusError
-from genius.search.engine import Mode
+from genius.search.hits import Mode
 
 WAIT = 600  # seconds for a worker to open its files and to compile
 

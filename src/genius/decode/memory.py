@@ -7,6 +7,9 @@ decoder alone would have it:
 
     p(t_k = j | q, t_<k)  ∝  p_decoder(j) · exp(b),   b = gain · (s − s₀) on the way, else 0
 
+Where items are re-ranked by likeness, one gains by each code that it shares with what its query is reminded
+of, 2 · (s − s₀) if that is all of them.
+
 The floor is the nearness of the nearest training query that asked for something else (train/remembering.py):
 where others have asked from, nothing is remembered, so an item that training never asked for hardly loses.
 """
@@ -25,6 +28,8 @@ from genius.errors import InputError
 FILE = "memory.safetensors"
 MOST = 8
 """How many codes a query is reminded of at most."""
+LIKENESS = 2.0
+"""How much nearness beyond the floor adds to the likeness of an item with the whole code."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +78,31 @@ class Reminders:
 
     Attributes:
         codes: int64 [queries, reminders, levels], -1 where there is none.
-        strengths: what each adds to the log-odds, float32 [queries, reminders], 0 where there is none.
+        beyond: nearness beyond the floor, float32 [queries, reminders], 0 where there is none.
     """
 
     codes: np.ndarray
-    strengths: np.ndarray
+    beyond: np.ndarray
+
+    def __getitem__(self, queries: np.ndarray) -> Reminders:
+        """Those of some queries, by number."""
+        return Reminders(self.codes[queries], self.beyond[queries])
+
+    def likeness(self, query: int, codes: np.ndarray) -> np.ndarray:
+        """What items with these codes [n, levels] gain by what a query is reminded of: float32 [n]."""
+        shared = self.codes[query][:, None, :] == codes
+        added = np.where(shared, self.beyond[query][:, None, None], np.float32(0)).max(axis=0, initial=0)
+        return np.asarray(added.sum(axis=1) * np.float32(LIKENESS / codes.shape[1]))
+
+    def tables(self, codes: int) -> np.ndarray:
+        """The same as what each code of each level adds: float32 [queries, levels, codes]."""
+        count, _, levels = self.codes.shape
+        tables = np.zeros((count, levels, codes), np.float32)
+        queries, which = np.nonzero(self.beyond > 0)
+        added = self.beyond[queries, which] * np.float32(LIKENESS / levels)
+        for level in range(levels):
+            np.maximum.at(tables[:, level], (queries, self.codes[queries, which, level]), added)
+        return tables
 
 
 class Remembering:
@@ -106,9 +131,9 @@ class Remembering:
         """Start with one row for each query vector [n, width], behind its first code if that is given."""
         decoding = self.decoder.begin(vectors, first)
         reminders = self.remind(vectors, first)
-        if not reminders.strengths.any():
+        if not reminders.beyond.any():
             return decoding
-        return RememberingDecoding(decoding, reminders, level=0 if first is None else 1)
+        return RememberingDecoding(decoding, reminders, self.memory.gain, level=0 if first is None else 1)
 
     def remind(self, vectors: np.ndarray, first: np.ndarray | None = None) -> Reminders:
         """What each query [n, width] is reminded of, the strongest first; `first` as `begin` has it."""
@@ -118,14 +143,14 @@ class Remembering:
         ]
         most = max((len(entries) for entries, _ in found), default=0)
         codes = np.full((len(vectors), most, self.memory.codes.shape[1]), -1, np.int64)
-        strengths = np.zeros((len(vectors), most), np.float32)
-        for number, (entries, strong) in enumerate(found):
+        beyond = np.zeros((len(vectors), most), np.float32)
+        for number, (entries, near) in enumerate(found):
             codes[number, : len(entries)] = self.memory.codes[entries]
-            strengths[number, : len(entries)] = strong
-        return Reminders(codes, strengths)
+            beyond[number, : len(entries)] = near
+        return Reminders(codes, beyond)
 
     def _recall(self, vector: np.ndarray, first: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """The entries that a query is reminded of, one for each answer, and their strengths.
+        """The entries that a query is reminded of, one for each answer, and how far beyond their floors.
 
         Each query is multiplied by itself: a matrix product would round differently in other company.
         """
@@ -136,16 +161,17 @@ class Remembering:
         entries = entries[np.argsort(-beyond[entries], kind="stable")]
         _, strongest = np.unique(self._answers[start + entries], return_index=True)
         entries = entries[np.sort(strongest)[:MOST]]
-        return start + entries, beyond[entries] * np.float32(memory.gain)
+        return start + entries, beyond[entries]
 
 
 class RememberingDecoding:
     """One search: for each row, which of its query's reminders still lie ahead of it."""
 
-    def __init__(self, decoding: Decoding, reminders: Reminders, level: int) -> None:
-        self._decoding, self._reminders, self._level = decoding, reminders, level
+    def __init__(self, decoding: Decoding, reminders: Reminders, gain: float, level: int) -> None:
+        self._decoding, self._codes, self._level = decoding, reminders.codes, level
+        self._strengths = reminders.beyond * np.float32(gain)
         self._queries = np.arange(len(reminders.codes))
-        self._ahead = reminders.strengths > 0
+        self._ahead = reminders.beyond > 0
 
     def scores(self) -> np.ndarray:
         """Log-probabilities float32 [rows, codes of the next level]."""
@@ -155,9 +181,9 @@ class RememberingDecoding:
             return scores
         places, which = np.nonzero(self._ahead[reminded])
         queries = self._queries[reminded[places]]
-        ahead = places, self._reminders.codes[queries, which, self._level]
+        ahead = places, self._codes[queries, which, self._level]
         more = np.zeros((len(reminded), scores.shape[1]), np.float32)
-        np.maximum.at(more, ahead, self._reminders.strengths[queries, which])
+        np.maximum.at(more, ahead, self._strengths[queries, which])
         gained = np.exp(scores[reminded]) * np.expm1(more)
         scores[reminded] += more - np.log1p(gained.sum(axis=1, keepdims=True))
         return scores
@@ -166,6 +192,6 @@ class RememberingDecoding:
         """Go one level down: keep these rows, each extended by its code."""
         self._decoding.advance(rows, codes)
         self._queries = self._queries[rows]
-        taken = self._reminders.codes[self._queries, :, self._level] == np.asarray(codes)[:, None]
+        taken = self._codes[self._queries, :, self._level] == np.asarray(codes)[:, None]
         self._ahead = self._ahead[rows] & taken
         self._level += 1

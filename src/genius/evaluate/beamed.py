@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from genius.data.tasks import Task
 from genius.decode.decoding import Decoder
+from genius.decode.memory import Remembering
 from genius.evaluate.embedded import Embedded
 from genius.evaluate.per_pool import PerPool
 from genius.evaluate.protocol import DEPTH, Found
@@ -67,15 +68,27 @@ class Beamed:
         trie, beams = self._search(task, members, depth)
         joined, vectors = self._coded.embedded.queries[task].joined, self._coded.queries[task]
         queries = blended_queries(joined, vectors, self._model.rerank_weight)
-        scores, rows = rerank(trie, beams, queries, self._pools.items[members], DEPTH)
+        scores, rows = rerank(
+            trie, beams, queries, self._pools.items[members], DEPTH, self._reminded(task, members)
+        )
         return Found(scores, np.where(rows >= 0, members[rows], -1), _under(trie, beams))
+
+    def _reminded(self, task: Task, members: np.ndarray) -> Callable[[int, np.ndarray], np.ndarray] | None:
+        """What items gain by what their query is reminded of, by a decoder that has a memory."""
+        if not isinstance(self._decoder, Remembering):
+            return None
+        reminders = self._decoder.remind(self._coded.queries[task], self._first(task))
+        return lambda query, rows: reminders.likeness(query, self._coded.codes[members[rows]])
+
+    def _first(self, task: Task) -> np.ndarray | None:
+        """The first code that a task's queries want, if they are told."""
+        wanted = self._coded.embedded.tasks[task].want
+        return self._model.wanted_codes(wanted, len(self._coded.queries[task])) if self._want else None
 
     def _search(self, task: Task, members: np.ndarray, depth: int) -> tuple[Trie, Beams]:
         key = task, members.tobytes(), depth
         if key not in self._last:
-            trie, queries = self._pools.trie(members), self._coded.queries[task]
-            wanted = self._coded.embedded.tasks[task].want
-            first = self._model.wanted_codes(wanted, len(queries)) if self._want else None
+            trie, queries, first = self._pools.trie(members), self._coded.queries[task], self._first(task)
             if len(self._last) >= KEPT:
                 self._last.pop(next(iter(self._last)))
             found = beam_search(self._decoder, trie, queries, self._beams, first=first, depth=depth)

@@ -19,7 +19,7 @@ from genius.index import filters
 from genius.index.filters import Condition
 from genius.index.searcher import ANY, Asked
 from genius.model import Model
-from genius.search.engine import MODES, Mode
+from genius.search.hits import MODES, Mode
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -11,8 +11,8 @@ from genius.decode.memory import Remembering
 from genius.decode.runtime import Precision
 from genius.errors import InputError
 from genius.model import Model
-from genius.search.engine import Mode
 from genius.search.geometric import QuickGeometry
+from genius.search.hits import Mode
 
 DecoderName = Literal["geometry", "learned"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)

@@ -38,7 +38,7 @@ from genius.index.view import View, make_folder, open_view
 from genius.index.writing import Writing
 from genius.model import Model
 from genius.search.beam import BEAMS
-from genius.search.engine import Mode
+from genius.search.hits import Mode
 
 if TYPE_CHECKING:
     from PIL import Image

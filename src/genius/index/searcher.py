@@ -19,7 +19,8 @@ from genius.decode.decoding import Decoder
 from genius.index.segments import Segment, gather
 from genius.quantize.quantizer import Quantizer
 from genius.search.costs import Costs, costs_of
-from genius.search.engine import Engine, Hits, Mode, Search
+from genius.search.engine import Engine
+from genius.search.hits import Hits, Mode, Search
 from genius.search.parts import Part
 from genius.search.tracing import below, trace
 

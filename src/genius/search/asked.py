@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from genius.decode.memory import Reminders
 from genius.search.packed import PackedCodes
 
 BLOCK = 1 << 13  # quantized vectors at a time
@@ -38,8 +39,10 @@ class Asked:
         vectors: np.ndarray,
         codebooks: Sequence[np.ndarray] | None,
         weight: float,
+        reminders: Reminders | None = None,
     ) -> Asked:
-        """By joined embeddings `weight` times and by nearness to the code for the rest, as `search.blend`.
+        """By joined embeddings `weight` times and by nearness to the code for the rest, as `search.blend`,
+        and by what queries are reminded of.
 
         Without `joined` by the code alone; without codebooks by embeddings alone.
         """
@@ -50,6 +53,9 @@ class Asked:
         tables = np.zeros((len(vectors), len(codebooks), max(map(len, codebooks))), np.float32)
         for level, codebook in enumerate(codebooks):
             tables[:, level, : len(codebook)] = one_by_one(vectors, codebook) * np.float32(1 - weight)
+        if reminders is not None:
+            some = np.flatnonzero(reminders.beyond.any(axis=1))
+            tables[some] += reminders[some].tables(tables.shape[2])
         return cls(embeddings, tables, 1 - weight)
 
 

@@ -22,63 +22,27 @@ is the wanted first code or -1. What comes back is [queries, k], best first; see
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from dataclasses import replace
 
 import numpy as np
 
 from genius.decode.decoding import Decoder
+from genius.decode.memory import Remembering, Reminders
 from genius.errors import InputError
 from genius.search.asked import Asked, halves
 from genius.search.beam import BEAMS
 from genius.search.costs import Costs, measured
+from genius.search.hits import MODES, Hits, Mode, Search
 from genius.search.parts import Part, Prefixes
 from genius.search.reranking import Ranked, blank, numbers, offsets, rank
 from genius.search.tracing import trace
 from genius.search.walk import Found, check, gathered, walk, whole
-
-Mode = Literal["paper", "exact", "safe", "fast", "scan", "auto"]
-MODES: tuple[Mode, ...] = get_args(Mode)
 
 LIMITS: dict[Mode, int | None] = {"paper": None, "exact": 0, "safe": 2_000, "fast": 64_000}
 """With how many items below its beams a search ends; without a number, only with the last level."""
 
 WIDEST = 2048
 """How many beams are followed at most in order to find as many items as are asked for."""
-
-
-@dataclass(frozen=True, eq=False)
-class Hits:
-    """What was found for each query, best first; filled up with -1 and -inf. k is at most the number of rows.
-
-    Attributes:
-        rows: sorted rows, those of all parts numbered one after another, int64 [queries, k].
-        numbers: what those rows are called (`Part.numbers`), int64 [queries, k].
-        likeness: by embeddings, codes or both, as the engine weighs them, float32 [queries, k].
-        totals: the summed log-probability of the codes that were searched, float32 [queries, k].
-        gains: each level's part of it, float32 [queries, k, levels]; NaN for levels that were not searched.
-        depths: how many levels were searched, int64 [queries].
-        below: how many items there were to choose from, int64 [queries].
-        modes: in which mode each query was searched.
-    """
-
-    rows: np.ndarray
-    numbers: np.ndarray
-    likeness: np.ndarray
-    totals: np.ndarray
-    gains: np.ndarray
-    depths: np.ndarray
-    below: np.ndarray
-    modes: tuple[Mode, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Search:
-    """What is below the beams of each query, and in which mode that was found."""
-
-    vectors: np.ndarray
-    found: Found
-    modes: tuple[Mode, ...]
 
 
 class Engine:
@@ -173,7 +137,8 @@ class Engine:
             found = walk(self.decoder, self.parts, vectors[lacking], beams, first=wanted, limit=limit)
             enough = _sums(found, found.below(self.parts)) >= np.minimum(k, scope[lacking])
             if not ended and len(lacking) == len(vectors) and enough.all():
-                return Search(vectors, found, tuple(modes.tolist()))  # as most searches end
+                # as most searches end
+                return Search(vectors, found, tuple(modes.tolist()), self._reminders(vectors, first))
             depths[lacking[enough]] = found.depths[enough]
             some = found.of(lacking)
             ended.append(some[np.flatnonzero(enough[found.queries])])
@@ -187,7 +152,15 @@ class Engine:
         some = everything.of(np.arange(len(vectors)))
         ended.append(some[np.flatnonzero(rest[everything.queries])])
         depths[rest] = everything.depths[rest]
-        return Search(vectors, gathered(self.parts, ended, depths), tuple(modes.tolist()))
+        found = gathered(self.parts, ended, depths)
+        return Search(vectors, found, tuple(modes.tolist()), self._reminders(vectors, first))
+
+    def _reminders(self, vectors: np.ndarray, first: np.ndarray | None) -> Reminders | None:
+        """What queries are reminded of, by a decoder that has a memory."""
+        if not isinstance(self.decoder, Remembering):
+            return None
+        told = first is not None and bool((first >= 0).all())
+        return self.decoder.remind(vectors, first if told else None)
 
     def _scope(self, count: int, first: np.ndarray | None) -> np.ndarray:
         """How many items each of `count` queries may find, int64 [count]."""
@@ -204,7 +177,7 @@ class Engine:
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
         found = search.found
-        asked = self.compared(search.vectors, joined, plain)
+        asked = self.compared(search.vectors, joined, plain, search.reminders)
         if plain:
             ranked = self._plainly(found, asked, k)
         else:
@@ -252,13 +225,19 @@ class Engine:
         self.costs = measured(self, vectors, joined, first)
         return self.costs
 
-    def compared(self, vectors: np.ndarray, joined: np.ndarray | None, plain: bool) -> Asked:
+    def compared(
+        self,
+        vectors: np.ndarray,
+        joined: np.ndarray | None,
+        plain: bool,
+        reminders: Reminders | None = None,
+    ) -> Asked:
         """What items are compared with: embeddings, their codes, or both."""
         if joined is not None and len(joined) != len(vectors):
             raise InputError(f"{len(vectors)} queries need an embedding each, and there are {len(joined)}")
         if joined is None and self.codebooks is None and not plain:
             raise InputError("to order items, queries need embeddings, or the engine needs the codebooks")
-        asked = Asked.blend(joined, vectors, self.codebooks, self.weight)
+        asked = Asked.blend(joined, vectors, self.codebooks, self.weight, reminders)
         if asked.share:
             self._halve()
         return asked

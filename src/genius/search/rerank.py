@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from genius.search.beam import Beams
@@ -9,10 +11,16 @@ from genius.search.trie import Trie
 
 
 def rerank(
-    trie: Trie, beams: Beams, queries: np.ndarray, items: np.ndarray, k: int
+    trie: Trie,
+    beams: Beams,
+    queries: np.ndarray,
+    items: np.ndarray,
+    k: int,
+    more: Callable[[int, np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k items under each query's beams whose embeddings [n, width] have the largest inner product with
-    the query's [m, width], best first; of equal ones the lower number.
+    the query's [m, width], best first; of equal ones the lower number. `more` says what a query's number and
+    items' numbers [n] add to that, [n].
 
     Returns scores float32 and item numbers int64, both [queries, k], filled up with -inf and -1.
     """
@@ -21,6 +29,8 @@ def rerank(
     for row, nodes in enumerate(beams.nodes):
         _, numbers = trie.items(beams.depth, nodes[nodes >= 0])
         likeness = items[numbers] @ queries[row]
+        if more is not None:
+            likeness = likeness + more(row, numbers)
         if k < len(numbers):
             best = np.argpartition(-likeness, k - 1)[:k]
             # Of those as good as the last one kept, the lowest numbers stay.

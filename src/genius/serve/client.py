@@ -25,7 +25,7 @@ from genius.index.changes import Change, id_of
 from genius.index.decoders import DecoderName
 from genius.index.hit import Hits
 from genius.search.beam import BEAMS
-from genius.search.engine import Mode
+from genius.search.hits import Mode
 from genius.serve.calling import Caller
 from genius.serve.cells import parse_prefix, written
 from genius.serve.remote import address, remote_hits, remote_item

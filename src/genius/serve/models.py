@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from genius.decode.runtime import Precision
 from genius.index.decoders import DecoderName
-from genius.search.engine import Mode
+from genius.search.hits import Mode
 from genius.serve.settings import (
     DEEPEST_FILTER,
     LONGEST_ID,
