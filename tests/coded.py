@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from genius.data.mbeir import Tree
-from genius.encode import lite, pipeline
 from genius.model import Model
 from genius.train.run import Recipe, read_recipe, train_model
-from tests.encode.small_towers import write_small_towers
+from tests.encode.small_towers import use_small_towers, write_small_towers
 from tests.end_to_end.test_dense import RECIPE as DENSE
 
 RECIPE = (
@@ -49,8 +48,7 @@ def train_coded(
     home: Path, miniature: Path, out: str, recipe: Recipe | None = None, work: str = "work"
 ) -> Model:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lite, "build", lambda: home / "towers")
-        patch.setattr(pipeline, "cores", lambda: 1)
+        use_small_towers(home, patch)
         recipe = recipe or read_recipe(home / "recipe.toml")
         # They share what training keeps, so that stages which they have in common are trained once.
         return train_model(recipe, Tree(miniature), home / out, cache=home / "cache", work=home / work)

@@ -15,9 +15,8 @@ pytest.importorskip("onnx")
 pytest.importorskip("faiss")
 
 from genius.data.mbeir import Tree
-from genius.encode import lite, pipeline
 from genius.train.run import read_recipe, train_model
-from tests.encode.small_towers import write_small_towers
+from tests.encode.small_towers import use_small_towers, write_small_towers
 from tests.end_to_end.test_decoded import RECIPE
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"
@@ -37,9 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lite, "build", lambda: home / "towers")
-    monkeypatch.setattr(pipeline, "default_cache", lambda: home / "cache")
-    monkeypatch.setattr(pipeline, "cores", lambda: 1)
+    use_small_towers(home, monkeypatch)
     monkeypatch.syspath_prepend(str(SCRIPTS))
 
 
@@ -47,8 +44,7 @@ def small_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def trained(home: Path, miniature: Path) -> Path:
     """A tiny model with all stages; don't write into it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lite, "build", lambda: home / "towers")
-        patch.setattr(pipeline, "cores", lambda: 1)
+        use_small_towers(home, patch)
         recipe = read_recipe(home / "recipe.toml")
         return train_model(recipe, Tree(miniature), home / "model", cache=home / "cache", force=True).path
 

@@ -125,3 +125,34 @@ def test_a_paired_interval_is_that_of_the_mean() -> None:
     assert np.quantile(means, [0.025, 0.975]) == pytest.approx([found.low, found.high], abs=1)
     same = difference.of(first, first)
     assert (same.mean, same.low, same.high) == (0, 0, 0)
+
+
+def test_tables_are_means_over_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = {"dense-fair": (0.5, 0.3), "default": (0.6, 0.5), "default, wanted inferred": (0.2, 0.1)}
+    files = [tmp_path / "0.jsonl", tmp_path / "1.jsonl"]
+    for seed, file in enumerate(files):
+        lines: list[dict[str, Any]] = [
+            {
+                "system": system,
+                "pool": "union",
+                "task": task,
+                "metric": metric,
+                "value": pair[seed],
+                "queries": 4,
+            }
+            for system, pair in values.items()
+            for task in ("grocery_task6", "mean")
+            for metric in ("hit@5", "hit@5, seen", "hit@5, unseen", "items")
+        ]
+        write_lines(file, lines)
+    monkeypatch.setattr(sys, "argv", ["seeds.py", *map(str, files)])
+    load("seeds").main()
+    printed = capsys.readouterr().out
+    assert "| grocery_task6 | 4 | 40.0 | 55.0 |" in printed
+    assert "| ratio to fair dense |  | 1.000 | 1.375 |" in printed
+    assert "| mean, file 2 |  | 30.0 | 50.0 |" in printed
+    assert "| default | 15.0 |" in printed  # inferred
+    assert "| default | 55.0 | 55.0 |" in printed  # seen and unseen
+    assert "local" not in printed

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from genius import storage
-from genius.encode import efficientnet, lite, minilm
+from genius.encode import efficientnet, lite, minilm, pipeline
 from tests.miniature import COLOURS
 
 # blocks of a small network: width, kernel, stride, in the seven stages of the paper
@@ -117,3 +118,10 @@ def write_small_towers(folder: Path) -> Path:
         (draft.folder / "text.onnx").write_bytes(minilm.build(bert_weights(len(words))))
         tokenizer.save(str(draft.folder / "tokenizer.json"))
     return folder
+
+
+def use_small_towers(home: Path, patch: pytest.MonkeyPatch) -> None:
+    """Let commands take the towers and the cache in `home`, and encode in this process."""
+    patch.setattr(lite, "build", lambda: home / "towers")
+    patch.setattr(pipeline, "default_cache", lambda: home / "cache")
+    patch.setattr(pipeline, "cores", lambda: 1)

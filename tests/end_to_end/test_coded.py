@@ -19,7 +19,6 @@ from genius import Index, storage
 from genius.cli import app
 from genius.data.mbeir import Tree
 from genius.decode.memory import Remembering
-from genius.encode import lite, pipeline
 from genius.encode.corpus import read_pool, read_queries
 from genius.errors import InputError, MissingError
 from genius.evaluate.coded import code
@@ -30,6 +29,7 @@ from genius.train.quantizer import QuantizerSettings
 from genius.train.remembering import MemorySettings
 from genius.train.run import Recipe, plan, read_recipe, train_model
 from tests.coded import train_coded
+from tests.encode.small_towers import use_small_towers
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,7 @@ def home(coded_home: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lite, "build", lambda: home / "towers")
-    monkeypatch.setattr(pipeline, "default_cache", lambda: home / "cache")
-    monkeypatch.setattr(pipeline, "cores", lambda: 1)
+    use_small_towers(home, monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,6 @@ from genius.data.mbeir import Tree
 from genius.decode.decoder import CodeNetwork, DecoderSettings
 from genius.decode.torch_decoding import TorchDecoder
 from genius.doctor.examine import examine
-from genius.encode import lite, pipeline
 from genius.encode.corpus import read_pool, read_queries
 from genius.errors import InputError, MissingError
 from genius.evaluate.beamed import Coded
@@ -36,7 +35,7 @@ from genius.search.trie import Trie
 from genius.train.run import Recipe, duration, plan, read_recipe, train_model
 from genius.train.sound import verdict_on
 from tests.coded import RECIPE as CODED
-from tests.encode.small_towers import write_small_towers
+from tests.encode.small_towers import use_small_towers, write_small_towers
 
 ROOT = Path(__file__).parents[2]
 RECIPE = (
@@ -75,15 +74,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lite, "build", lambda: home / "towers")
-    monkeypatch.setattr(pipeline, "default_cache", lambda: home / "cache")
-    monkeypatch.setattr(pipeline, "cores", lambda: 1)
+    use_small_towers(home, monkeypatch)
 
 
 def _train(home: Path, miniature: Path, out: str, recipe: Recipe, *, force: bool = True) -> Model:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lite, "build", lambda: home / "towers")
-        patch.setattr(pipeline, "cores", lambda: 1)
+        use_small_towers(home, patch)
         # They share what training keeps, so that stages which they have in common are trained once.
         cache, work = home / "cache", home / "work"
         return train_model(recipe, Tree(miniature), home / out, cache=cache, work=work, force=force)

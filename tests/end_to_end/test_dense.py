@@ -18,12 +18,11 @@ from genius import storage
 from genius.cli import app
 from genius.data.mbeir import Tree
 from genius.data.records import Item, Query
-from genius.encode import lite, pipeline
 from genius.errors import InputError, MismatchError
 from genius.evaluate.run import evaluate_model
 from genius.model import Model
 from genius.train.run import read_recipe, train_model
-from tests.encode.small_towers import write_small_towers
+from tests.encode.small_towers import use_small_towers, write_small_towers
 
 RECIPE = """
 name = "small"
@@ -58,16 +57,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lite, "build", lambda: home / "towers")
-    monkeypatch.setattr(pipeline, "default_cache", lambda: home / "cache")
-    monkeypatch.setattr(pipeline, "cores", lambda: 1)
+    use_small_towers(home, monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def trained(home: Path, miniature: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lite, "build", lambda: home / "towers")
-        patch.setattr(pipeline, "cores", lambda: 1)
+        use_small_towers(home, patch)
         train_model(read_recipe(home / "recipe.toml"), Tree(miniature), home / "model", cache=home / "cache")
     return home / "model"
 
