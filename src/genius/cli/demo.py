@@ -45,7 +45,7 @@ def demo(
     for line in plan(recipe, out / "model"):
         typer.echo(line)
     model = train_model(recipe, Tree(tree), out / "model", cache=default_cache())
-    typer.echo(_report(tree, model, out))
+    typer.echo(_report(tree, model, out).rstrip())
     typer.echo(f"The model is in {out / 'model'}, its figures, runs and a plot in {out / 'results'}.")
     _index(tree, out)
 
