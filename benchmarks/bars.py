@@ -17,6 +17,8 @@ from genius.display import Table
 from genius.evaluate.protocol import Evaluation
 
 POOL, METRIC = "union", "hit@5"
+INFERRED = ", wanted inferred"
+"""Behind the name of a system whose beams are not told the wanted modality."""
 LEAST_PLAIN = 38.0
 LEAST_PLAIN_SHARE = 0.98
 LEAST_OF_GEOMETRY = 0.95

@@ -18,7 +18,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from bars import judge_search, seen_and_unseen
+from bars import INFERRED, judge_search, seen_and_unseen
 from measuring import ROOT, add_recipe, recipe_of
 
 from genius.data.mbeir import Split, Tree
@@ -117,7 +117,7 @@ def show_inferred(tree: Path, model: Path, split: Split) -> None:
     ).evaluation
     for one in found.measurements:
         if one.system.startswith(("geometry", "cells", "genius", "default")):
-            print(json.dumps({**dataclasses.asdict(one), "system": f"{one.system}, wanted inferred"}))
+            print(json.dumps({**dataclasses.asdict(one), "system": f"{one.system}{INFERRED}"}))
 
 
 def show_health(system: str, health: Health) -> None:

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from bars import INFERRED, METRIC
 
 from genius.display import Table
 
-METRIC, FAIR, MEAN = "hit@5", "dense-fair", "mean"
-INFERRED = ", wanted inferred"
+FAIR, MEAN = "dense-fair", "mean"
 Key = tuple[str, str, str, str]
 
 

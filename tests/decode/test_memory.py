@@ -142,6 +142,18 @@ def test_a_query_does_not_depend_on_its_company() -> None:
         assert (together.beyond[number, count:] == 0).all()
 
 
+def test_some_queries_may_be_told_their_first_code_and_others_not() -> None:
+    rng = np.random.default_rng(6)
+    decoder = Remembering(geometry(rng), some_memory(rng, 50))
+    vectors = unit_length(rng.normal(size=(3, WIDTH)).astype(np.float32))
+    together = decoder.remind(vectors, np.array([1, -1, 2]))
+    for number, first in enumerate((np.array([1]), None, np.array([2]))):
+        alone = decoder.remind(vectors[number : number + 1], first)
+        there = together.beyond[number] > 0
+        np.testing.assert_array_equal(alone.codes[0], together.codes[number, there])
+        np.testing.assert_array_equal(alone.beyond[0], together.beyond[number, there])
+
+
 def test_what_does_not_fit_is_refused() -> None:
     rng = np.random.default_rng(4)
     memory = some_memory(rng, 5)

@@ -136,10 +136,12 @@ class Remembering:
         return RememberingDecoding(decoding, reminders, self.memory.gain, level=0 if first is None else 1)
 
     def remind(self, vectors: np.ndarray, first: np.ndarray | None = None) -> Reminders:
-        """What each query [n, width] is reminded of, the strongest first; `first` as `begin` has it."""
+        """What each query [n, width] is reminded of, the strongest first; by `first` [n] only of codes that
+        begin so, -1 for any."""
+        wanted = [-1] * len(vectors) if first is None else first.tolist()
         found = [
-            self._recall(vector, None if first is None else int(first[number]))
-            for number, vector in enumerate(vectors.astype(np.float32, copy=False))
+            self._recall(vector, code)
+            for vector, code in zip(vectors.astype(np.float32, copy=False), wanted, strict=True)
         ]
         most = max((len(entries) for entries, _ in found), default=0)
         codes = np.full((len(vectors), most, self.memory.codes.shape[1]), -1, np.int64)
@@ -149,13 +151,13 @@ class Remembering:
             beyond[number, : len(entries)] = near
         return Reminders(codes, beyond)
 
-    def _recall(self, vector: np.ndarray, first: int | None) -> tuple[np.ndarray, np.ndarray]:
+    def _recall(self, vector: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
         """The entries that a query is reminded of, one for each answer, and how far beyond their floors.
 
         Each query is multiplied by itself: a matrix product would round differently in other company.
         """
         memory = self.memory
-        start, end = (0, len(memory)) if first is None else self._bounds[first : first + 2]
+        start, end = (0, len(memory)) if first < 0 else self._bounds[first : first + 2]
         beyond = memory.vectors[start:end] @ vector - memory.floors[start:end]
         entries = np.flatnonzero(beyond > 0)
         entries = entries[np.argsort(-beyond[entries], kind="stable")]

@@ -159,8 +159,7 @@ class Engine:
         """What queries are reminded of, by a decoder that has a memory."""
         if not isinstance(self.decoder, Remembering):
             return None
-        told = first is not None and bool((first >= 0).all())
-        return self.decoder.remind(vectors, first if told else None)
+        return self.decoder.remind(vectors, first)
 
     def _scope(self, count: int, first: np.ndarray | None) -> np.ndarray:
         """How many items each of `count` queries may find, int64 [count]."""
