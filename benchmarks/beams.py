@@ -103,7 +103,8 @@ def measure(field: Field, decoder: Decoder, beams: int) -> dict[str, dict[str, f
         add("plain", field.hit(task, rows, ranked_items(field.trie, found, K)[1]), field.under(found))
         for name, depth in depths.items():
             there = stopped(found, depth)
-            add(f"re-ranked, {name}", field.hit(task, rows, field.reranked(task, there)), field.under(there))
+            best = field.reranked(decoder, task, there)
+            add(f"re-ranked, {name}", field.hit(task, rows, best), field.under(there))
     return {
         name: {"hit": float(np.mean(values)), "items": float(np.mean(items[name]))}
         for name, values in hits.items()

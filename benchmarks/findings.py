@@ -24,9 +24,11 @@ from measuring import ROOT, add_split, check_split, folder_name, over, read_spli
 
 from genius.data.mbeir import Tree
 from genius.data.records import Modality
+from genius.data.tasks import Task
 from genius.decode.decoding import Decoder
 from genius.decode.geometry import Geometry
 from genius.decode.torch_decoding import TorchDecoder
+from genius.doctor.codes import confusion, purity
 from genius.evaluate.beamed import Coded
 from genius.evaluate.embedded import Embedded
 from genius.evaluate.run import training_view
@@ -42,6 +44,7 @@ from genius.train.run import read_recipe
 
 AS_IT_IS = "as the recipe has it (modality given)"
 NOT_AUGMENTED = "no augmentation"
+WRONG, PURITY = "wrong modality by codes", "purity of the first semantic code"
 VARIANTS: dict[str, dict[str, Any]] = {
     AS_IT_IS: {},
     NOT_AUGMENTED: {},  # the same codes, learned by a decoder that sees queries as they are
@@ -84,8 +87,9 @@ def main() -> None:
     settings = recipe.quantizer or QuantizerSettings()
     training, validation, judged = read_splits(model, tree, ("train", 0), ("val", 0), (split, 0))
     systems = ["codes", "geometry", *(["learned"] if options.decoder_steps else [])]
-    print("| | " + " | ".join(f"{system} | text → image" for system in systems) + " |")
-    print("|---|" + "---:|" * (2 * len(systems)), flush=True)
+    columns = [name for system in systems for name in (system, f"{system}, text → image")] + [WRONG, PURITY]
+    print("| | " + " | ".join(columns) + " |")
+    print("|---|" + "---:|" * len(columns), flush=True)
     for name in options.only or VARIANTS:
         if name == NOT_AUGMENTED and not options.decoder_steps:
             continue
@@ -98,7 +102,7 @@ def main() -> None:
             decoding = decoder_settings(recipe.decoder, options.decoder_steps, name != NOT_AUGMENTED)
             learned = train_decoder(stage, decoding, training, validation, options.work, recipe.seed)
         figures = judge(stage, judged, learned)
-        print(f"| {name} | " + " | ".join(f"{value:.1f}" for value in figures.values()) + " |", flush=True)
+        print(f"| {name} | " + " | ".join(f"{figures[column]:.1f}" for column in columns) + " |", flush=True)
         if options.json:
             print(json.dumps({"variant": name, "split": split, **figures}, ensure_ascii=False), flush=True)
 
@@ -146,32 +150,40 @@ def train_decoder(
 
 
 def judge(stage: QuantizerStage, judged: Embedded, learned: Decoder | None = None) -> dict[str, float]:
-    """Mean hit rate @5 of all tasks and of text → image, in the union pool, by codes and by each decoder."""
+    """Figures in percent: hit rates @5 in the union pool by codes and by each decoder, the mean of all tasks,
+    that of text → image, and each task's; how many of the five best by codes are of the wrong modality; and
+    how many items have a first semantic code that stands for their modality."""
     quantizer, modality = stage.quantizer(), judged.pool.modality
     codes = quantizer.codes(stage.all_vectors(judged.items), modality)
     units, trie = quantizer.units(codes), Trie.build(codes)
     decoders: dict[str, Decoder] = {"geometry": Geometry(quantizer.codebooks, stage.check().temperature)}
     if learned is not None:
         decoders["learned"] = learned
-    hits: dict[str, dict[bool, list[float]]] = {}
+    hits: dict[str, dict[Task, float]] = {}
+    wrong = []
     for task in judged.tasks.values():
-        rows = np.arange(len(task))
         vectors = stage.all_vectors(judged.queries[task.task])
         results = {"codes": nearest(vectors, units, 5)[1]}
         for name, decoder in decoders.items():
             results[name] = ranked_items(trie, beam_search(decoder, trie, vectors, BEAMS), 5)[1]
-        pictures = (task.task.query, task.task.target) == (Modality.TEXT, Modality.IMAGE)
         for system, found in results.items():
-            by_kind = hits.setdefault(system, {})
-            by_kind.setdefault(pictures, []).append(100 * hit_rate(task, rows, found))
-    return {
-        key: float(np.mean(value))
-        for system, by_kind in hits.items()
-        for key, value in (
-            (system, by_kind.get(False, []) + by_kind.get(True, [])),
-            (f"{system}, text → image", by_kind.get(True, [0.0])),
-        )
-    }
+            hit = 100 * hit_rate(task, np.arange(len(task)), found)
+            hits.setdefault(system, {})[task.task] = hit
+        wrong.append(100 * float((modality[results["codes"]] != task.want).mean()))
+    level = quantizer.semantic
+    table = confusion(codes[:, level], modality, quantizer.sizes[level])
+    figures = {WRONG: float(np.mean(wrong)), PURITY: 100 * purity(table)}
+    for system, by_task in hits.items():
+        pictures = [hit for task, hit in by_task.items() if is_text_to_image(task)]
+        figures[system] = float(np.mean(list(by_task.values())))
+        figures[f"{system}, text → image"] = float(np.mean(pictures)) if pictures else 0.0
+        figures |= {f"{system}, {task}": hit for task, hit in by_task.items()}
+    return figures
+
+
+def is_text_to_image(task: Task) -> bool:
+    """Whether texts ask for pictures: what loses most in the paper without a modality code."""
+    return (task.query, task.target) == (Modality.TEXT, Modality.IMAGE)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,12 @@ from genius.data.mbeir import Tree
 from genius.decode.memory import Remembering
 from genius.encode.corpus import read_pool, read_queries
 from genius.errors import InputError, MissingError
-from genius.evaluate.coded import code
+from genius.evaluate.coded import code, coded_systems
 from genius.evaluate.embedded import embed
 from genius.evaluate.run import corpus_source, evaluate_model
 from genius.model import Model
+from genius.search.beam import BEAMS, beam_search, ranked_items
+from genius.search.trie import Trie
 from genius.train.quantizer import QuantizerSettings
 from genius.train.remembering import MemorySettings
 from genius.train.run import Recipe, plan, read_recipe, train_model
@@ -176,6 +178,13 @@ def test_a_model_remembers_where_items_were_asked_from(miniature: Path, home: Pa
     reminders = model.decoder.remind(model.memory.vectors, model.memory.codes[:, 0])
     for number in np.flatnonzero(model.memory.floors < 0.999):
         assert model.memory.codes[number].tolist() in reminders.codes[number].tolist()
+    # Only queries that are reminded of something are searched anew by an evaluation; it does not show.
+    members, trie = np.arange(len(pool.ids)), Trie.build(coded.codes)
+    for task, vectors in coded.queries.items():
+        first = model.wanted_codes(coded.embedded.tasks[task].want, len(vectors))
+        whole = beam_search(model.decoder, trie, vectors, BEAMS, first=first)
+        found = coded_systems(model, coded)["default"](task, members)
+        np.testing.assert_array_equal(found.numbers[:, :5], ranked_items(trie, whole, 5)[1])
     with Index.create(tmp_path / "index", model) as index:
         index.add(tree, cache=home / "cache")
         assert index.search("a red square", mode="fast", k=3).decoder == "remembering"

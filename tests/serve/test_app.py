@@ -126,6 +126,16 @@ def test_labels_are_words_of_the_texts_there(client: TestClient) -> None:
         assert any(word in texts for word in cell["label"].split(", "))
 
 
+def test_pictures_without_texts_at_their_place_are_labelled_by_the_texts_most_like_them(
+    client: TestClient,
+) -> None:
+    for picture in client.get("/codes/0").json()["children"]:
+        whole = picture["prefix"]
+        while len(whole.split("-")) < 4:  # to the end: there no text has the same code
+            whole = client.get(f"/codes/{whole}").json()["children"][0]["prefix"]
+        assert client.get(f"/codes/{whole}").json()["label"], whole
+
+
 @pytest.mark.parametrize("text", ["9", "0-99", "0-1-2-3-4", "*-*", "-1", "a", "0-", "٣", "0" * 300])
 def test_prefixes_that_cannot_be(client: TestClient, text: str) -> None:
     answer = client.get(f"/codes/{text}")

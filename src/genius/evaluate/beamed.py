@@ -46,10 +46,19 @@ class Beamed:
     """Beam search with one decoder; one decode serves all rankings of the same depth."""
 
     def __init__(
-        self, model: Model, coded: Coded, pools: Pools, decoder: Decoder, *, beams: int, want: bool
+        self,
+        model: Model,
+        coded: Coded,
+        pools: Pools,
+        decoder: Decoder,
+        *,
+        beams: int,
+        want: bool,
+        alone: Beamed | None = None,
     ) -> None:
+        """`alone` is the same search without the decoder's memory, if it has one."""
         self._model, self._coded, self._pools, self._decoder = model, coded, pools, decoder
-        self._beams, self._want = beams, want
+        self._beams, self._want, self._alone = beams, want, alone
         self._last: dict[tuple[Task, bytes, int], tuple[Trie, Beams]] = {}
 
     @property
@@ -69,16 +78,14 @@ class Beamed:
         joined, vectors = self._coded.embedded.queries[task].joined, self._coded.queries[task]
         queries = blended_queries(joined, vectors, self._model.rerank_weight)
         scores, rows = rerank(
-            trie, beams, queries, self._pools.items[members], DEPTH, self._reminded(task, members)
+            trie,
+            beams,
+            queries,
+            self._pools.items[members],
+            DEPTH,
+            reminded(self._decoder, vectors, self._first(task), self._coded.codes[members]),
         )
         return Found(scores, np.where(rows >= 0, members[rows], -1), _under(trie, beams))
-
-    def _reminded(self, task: Task, members: np.ndarray) -> Callable[[int, np.ndarray], np.ndarray] | None:
-        """What items gain by what their query is reminded of, by a decoder that has a memory."""
-        if not isinstance(self._decoder, Remembering):
-            return None
-        reminders = self._decoder.remind(self._coded.queries[task], self._first(task))
-        return lambda query, rows: reminders.likeness(query, self._coded.codes[members[rows]])
 
     def _first(self, task: Task) -> np.ndarray | None:
         """The first code that a task's queries want, if they are told."""
@@ -88,12 +95,36 @@ class Beamed:
     def _search(self, task: Task, members: np.ndarray, depth: int) -> tuple[Trie, Beams]:
         key = task, members.tobytes(), depth
         if key not in self._last:
-            trie, queries, first = self._pools.trie(members), self._coded.queries[task], self._first(task)
+            found = self._decode(task, members, depth)
             if len(self._last) >= KEPT:
                 self._last.pop(next(iter(self._last)))
-            found = beam_search(self._decoder, trie, queries, self._beams, first=first, depth=depth)
-            self._last[key] = trie, found
+            self._last[key] = self._pools.trie(members), found
         return self._last[key]
+
+    def _decode(self, task: Task, members: np.ndarray, depth: int) -> Beams:
+        queries, first = self._coded.queries[task], self._first(task)
+
+        def search(some: np.ndarray) -> Beams:
+            wanted = None if first is None else first[some]
+            trie = self._pools.trie(members)
+            return beam_search(self._decoder, trie, queries[some], self._beams, first=wanted, depth=depth)
+
+        if self._alone is None or not isinstance(self._decoder, Remembering):
+            return search(np.arange(len(queries)))
+        # A query that is reminded of nothing finds what it would find without a memory.
+        reminded = np.flatnonzero(self._decoder.remind(queries, first).beyond.any(axis=1))
+        _, beams = self._alone._search(task, members, depth)
+        return beams.replaced(reminded, search(reminded)) if len(reminded) else beams
+
+
+def reminded(
+    decoder: Decoder, vectors: np.ndarray, first: np.ndarray | None, codes: np.ndarray
+) -> Callable[[int, np.ndarray], np.ndarray] | None:
+    """What items with these codes gain, by number, when queries are re-ranked by a decoder with a memory."""
+    if not isinstance(decoder, Remembering):
+        return None
+    reminders = decoder.remind(vectors, first)
+    return lambda query, rows: reminders.likeness(query, codes[rows])
 
 
 def _under(trie: Trie, beams: Beams) -> np.ndarray:

@@ -16,6 +16,7 @@ import numpy as np
 
 from genius.data.tasks import Task
 from genius.decode.decoding import Decoder
+from genius.decode.memory import Remembering
 from genius.evaluate.beamed import Beamed, Coded, Pools
 from genius.evaluate.dense import Indexes, without
 from genius.evaluate.embedded import Embedded
@@ -53,9 +54,13 @@ def coded_systems(
     by_decoder: dict[int, Beamed] = {}
 
     def beamed(decoder: Decoder) -> Beamed:
-        # A default that is one of the others shares its decodes.
-        made = Beamed(model, coded, pools, decoder, beams=beams, want=want)
-        return by_decoder.setdefault(id(decoder), made)
+        # A default that is one of the others shares its decodes, and one with a memory most of them.
+        if id(decoder) not in by_decoder:
+            alone = beamed(decoder.decoder) if isinstance(decoder, Remembering) else None
+            by_decoder[id(decoder)] = Beamed(
+                model, coded, pools, decoder, beams=beams, want=want, alone=alone
+            )
+        return by_decoder[id(decoder)]
 
     geometry, cells = beamed(model.geometry), model.quantizer.semantic + 1
     systems: dict[str, Search] = {
@@ -64,12 +69,9 @@ def coded_systems(
         "cells": lambda task, members: geometry.reranked(task, members, cells),
         **_rankings("geometry", geometry),
     }
-    learned = _rankings("genius", beamed(model.learned)) if "decoder" in model.stages else {}
-    default = beamed(model.decoder)
-    # What shares decodes stands together: only the last ones are remembered.
-    rest = (_rankings("default", default), learned)
-    for some in rest if default is geometry else rest[::-1]:
-        systems |= some
+    if "decoder" in model.stages:
+        systems |= _rankings("genius", beamed(model.learned))
+    systems |= _rankings("default", beamed(model.decoder))
     if excluding is None:
         return systems
     return {name: _excluding(system, excluding) for name, system in systems.items()}

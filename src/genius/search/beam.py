@@ -47,6 +47,18 @@ class Beams:
         """The nodes at that depth, int64 [queries, beams], -1 where there is no beam."""
         return self.alive[-1]
 
+    def replaced(self, queries: np.ndarray, others: Beams) -> Beams:
+        """These beams, but for some queries, by number, whose beams are `others`."""
+
+        def put(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+            both = mine.copy()
+            both[queries] = theirs
+            return both
+
+        alive = tuple(put(mine, theirs) for mine, theirs in zip(self.alive, others.alive, strict=True))
+        scores, codes = put(self.scores, others.scores), put(self.codes, others.codes)
+        return Beams(scores, codes, alive, put(self.gains, others.gains))
+
 
 def beam_search(
     decoder: Decoder,

@@ -1,11 +1,13 @@
 """The collection as a tree of codes: what lies under each, with a label from texts; kept until it changes.
 
 Pictures alone have no texts. But the semantic codes of all modalities are the same, so a cell of pictures is
-labelled by the texts of the same place under the other modalities.
+labelled by the texts of the same place under the other modalities; where there are none, by the texts that a
+search finds for some of its pictures.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections import OrderedDict
@@ -23,6 +25,8 @@ TEXTS = 120
 """How many items of a modality a label is made from,"""
 ALL_TEXTS = 20_000
 """and how many of all it is compared with."""
+ASKED, ANSWERS = 3, 8
+"""For how many items of a cell without texts some are looked for, and how many."""
 KEPT = 4096
 """How many cells and labels are kept."""
 
@@ -80,8 +84,19 @@ class Atlas:
         """A few words for what lies under a prefix, or none."""
         if len(prefix) <= self._index.coding.semantic:
             return ""  # everything of a modality has nothing in common
-        rest = prefix[self._index.coding.semantic :]
-        return self._keep(("label", rest), lambda: label(self._texts(prefix), self._background))
+        return self._keep(
+            ("label", prefix),
+            lambda: label(self._texts(prefix) or self._texts_like(prefix), self._background),
+        )
+
+    def _texts_like(self, prefix: Prefix) -> list[str]:
+        """What some items under a prefix would be described by: the nearest texts."""
+        found: list[Item] = []
+        for like in self._cell(prefix, ASKED).items:
+            with contextlib.suppress(InputError):  # it may be removed meanwhile
+                hits = self._index.search(near=like.id, want=Modality.TEXT, k=ANSWERS)
+                found += [hit.item for hit in hits]
+        return _texts(found)
 
     def _texts(self, prefix: Prefix) -> list[str]:
         """Of some items at the same place, whatever their modality."""
