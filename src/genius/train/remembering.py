@@ -25,8 +25,8 @@ ITERATIONS = 10
 class MemorySettings:
     """What is remembered of training."""
 
-    asked: int = 16
-    """How many training queries an item needs; 0 is no memory at all."""
+    asked: int = 0
+    """How many training queries an item needs (16, say); 0 is no memory at all."""
     items: int = 512
     """How many items of a modality are remembered at most, those that were asked for most."""
     vectors: int = 8
