@@ -36,7 +36,7 @@ fix:  ## mend what ruff can mend, and remake docs/cli.md
 docs: install  ## remake the pages that are generated
 	@$(BIN)/python -m genius.cli.reference docs/cli.md
 
-demo: install  ## fetch the demo data (emoji of three vendors) and look at it
+demo: install  ## train on emoji of three vendors, search them, and say how good that is
 	@command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[demo]"
 	@$(BIN)/genius demo
 

@@ -28,9 +28,9 @@ from measuring import (
     Kept,
     add_split,
     check_split,
-    over,
     read_splits,
     show,
+    trained_on,
     union_members,
 )
 
@@ -100,7 +100,7 @@ def main() -> None:
     for name in options.only or VARIANTS:
         changed = vary(settings, options.steps, **VARIANTS[name])
         # Variants that come to the same are trained once; other codes or another setting are another run.
-        folder = options.work / over(model.quantizer, recipe.seed, changed)
+        folder = options.work / trained_on(model.quantizer.codebooks, recipe.seed, changed)
         kept, key = Kept(folder / "figures.jsonl"), f"{split} {options.queries}"
         if key not in kept:
             ground = ground or prepare(model, tree, split, options.queries)

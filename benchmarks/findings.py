@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import ROOT, add_split, check_split, folder_name, over, read_splits
+from measuring import ROOT, add_split, check_split, read_splits, trained_on
 
 from genius.data.mbeir import Tree
 from genius.data.records import Modality
@@ -95,7 +95,8 @@ def main() -> None:
             continue
         changed = vary(settings, options.steps, **VARIANTS[name])
         stage = QuantizerStage(changed, training, validation, seed=recipe.seed)
-        folder = options.work / f"{options.steps}-{folder_name(AS_IT_IS if name == NOT_AUGMENTED else name)}"
+        # Variants that come to the same are trained once; another model or setting is another run.
+        folder = options.work / trained_on([training.items.joined], recipe.seed, changed)
         train(stage, changed.loop, folder, seed=recipe.seed)
         learned = None
         if options.decoder_steps:
@@ -145,7 +146,9 @@ def train_decoder(
         for some in (training, validation)
     )
     learned = DecoderStage(settings, quantizer, stage.check().modality_of, asked, known, seed=seed)
-    train(learned, settings.loop, work / f"decoder-{over(quantizer, seed, settings)}", seed=seed)
+    train(
+        learned, settings.loop, work / f"decoder-{trained_on(quantizer.codebooks, seed, settings)}", seed=seed
+    )
     return TorchDecoder(learned.decoder)
 
 

@@ -9,7 +9,7 @@ import argparse
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,6 @@ from genius.evaluate.dense import Indexes
 from genius.evaluate.embedded import Embedded, embed
 from genius.evaluate.run import corpus_source, training_view
 from genius.model import Model
-from genius.quantize.quantizer import Quantizer
 from genius.search.beam import Beams, beam_search
 from genius.search.blend import blended_items, blended_queries
 from genius.search.rerank import rerank
@@ -99,15 +98,12 @@ def show(table: Table, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None
     print(table.markdown(), flush=True)
 
 
-def folder_name(name: str) -> str:
-    """A name of a variant as that of a folder."""
-    return "".join(letter if letter.isalnum() else "-" for letter in name)
-
-
-def over(quantizer: Quantizer, seed: int, settings: Any) -> str:
-    """Short for what a decoder is trained with: other codebooks, another seed or setting is another run."""
-    codes = hashlib.sha256(b"".join(book.tobytes() for book in quantizer.codebooks)).hexdigest()
-    text = json.dumps([codes, seed, dataclasses.asdict(settings)], sort_keys=True)
+def trained_on(arrays: Iterable[np.ndarray], seed: int, settings: Any) -> str:
+    """Short for what something is trained with: other arrays, another seed or setting is another run."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array))
+    text = json.dumps([digest.hexdigest(), seed, dataclasses.asdict(settings)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

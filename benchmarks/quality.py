@@ -56,14 +56,11 @@ def main() -> int:
     )
     parser.add_argument("--tree", type=Path, required=True)
     add_recipe(parser)
-    parser.add_argument("--split", choices=("val", "test"), default="val")
-    parser.add_argument("--final", action="store_true")
+    parser.add_argument("--final", action="store_true", help="look at the test split instead of validation")
     parser.add_argument(
         "--without-learned", action="store_true", help="leave out the learned modality code's purity"
     )
     options = parser.parse_args()
-    if options.split == "test" and not options.final:
-        parser.error("the test split is looked at by --final only")
     recipe = recipe_of(options)
     model = options.model or ROOT / "out" / f"{recipe.name}-{recipe.seed}"
     train_model(recipe, Tree(options.tree), model, cache=default_cache(), force=options.force)

@@ -267,7 +267,8 @@ def test_published_recipes_train_all_stages(name: str, miniature: Path, home: Pa
     size = CodebookSettings(levels=8, size=4096 if name == "mbeir-clip" else 1024).all_sizes
     assert published.quantizer.codebooks.all_sizes == size
     network = published.decoder.network
-    assert (network.layers, network.width, network.prefix) == (6, 512, 30)
+    whole = name == "mbeir-clip"  # the others are trained on two cores
+    assert (network.layers, network.width, network.prefix) == ((6, 512, 30) if whole else (3, 256, 30))
     model = _train(home, miniature, name, _tiny(published, read_recipe(home / "recipe.toml")))
     assert model.stages == ["encoder", "quantizer", "decoder"]
     assert 0 <= _hit_rate(model, _coded(model, miniature, home / "cache", "val")) <= 1

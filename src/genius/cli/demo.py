@@ -106,6 +106,7 @@ EXAMPLES = (0, 3, 7)
 def _index(tree: Path, out: Path) -> None:
     """Make the collection's index, or bring it up to date, search it, and say how to look at it."""
     import shutil
+    import sys
 
     from genius.cli.examples import show_examples
     from genius.data.mbeir import Tree
@@ -127,5 +128,6 @@ def _index(tree: Path, out: Path) -> None:
         show_examples(index, Tree(tree), tasks, out / "searches.png")
         typer.echo(f"These searches with their pictures: {out / 'searches.png'}")
         typer.echo(f"{len(index):,} items are in {path}: search it with")
-    typer.echo(f'  genius search {path} "a happy cat" --want image')
-    typer.echo(f"or on a page, to search and to explore: genius serve {path}, then http://127.0.0.1:8000")
+    program = "genius" if shutil.which("genius") else sys.argv[0]  # `make demo` does not put it on the path
+    typer.echo(f'  {program} search {path} "a happy cat" --want image')
+    typer.echo(f"or on a page, to search and to explore: {program} serve {path}, then http://127.0.0.1:8000")

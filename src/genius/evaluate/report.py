@@ -17,8 +17,22 @@ KIND = "results"
 FORMAT = 1
 
 
+FAIR = "dense-fair"
+
+
 def table(evaluation: Evaluation, pool: str) -> Table:
-    """A row per task, a column per system: the hit rate at the task's rank, in percent; the mean last."""
+    """A row per task, a column per system: the hit rate at the task's rank, in percent; then the mean, and
+    what share that is of fair dense search's."""
+    made = _by_task(evaluation, pool)
+    means = dict(zip(made.columns, made.rows[-1], strict=True)) if made.rows else {}
+    fair = means.get(FAIR)
+    if isinstance(fair, float) and fair > 0:
+        shares = [100 * mean / fair if isinstance(mean, float) else None for mean in made.rows[-1][2:]]
+        made.add(f"% of {FAIR}", None, *shares)
+    return made
+
+
+def _by_task(evaluation: Evaluation, pool: str) -> Table:
     shown = _headlines(evaluation, pool)
     systems = list(dict.fromkeys(one.system for one in shown))
     tasks = list(dict.fromkeys(one.task for one in shown))
@@ -75,7 +89,7 @@ def _plot(path: Path, evaluation: Evaluation, pools: list[str]) -> None:
     figure = Figure(figsize=(11, 4 * len(pools)), layout="constrained")
     for number, pool in enumerate(pools, start=1):
         axes = figure.add_subplot(len(pools), 1, number)
-        shown = table(evaluation, pool)
+        shown = _by_task(evaluation, pool)
         systems = shown.columns[2:]
         for place, system in enumerate(systems):
             heights = [float(row[2 + place] or 0) for row in shown.rows]

@@ -31,7 +31,7 @@ class Decoders:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._opened: dict[tuple[str, Precision], Decoder] = {}
+        self._opened: dict[tuple[str, Precision | None], Decoder] = {}
         self._opening = threading.Lock()
 
     def choose(
@@ -45,14 +45,15 @@ class Decoders:
         if precision not in PRECISIONS:
             raise InputError(f"unknown precision {precision!r}: expected one of {', '.join(PRECISIONS)}")
         if name is None:
-            name = "learned" if mode == "paper" and "decoder" in self._model.stages else "default"
+            name = "learned" if mode == "paper" and "decoder" in self._model.stages else self._default
         elif name not in get_args(DecoderName):
             raise InputError(f"unknown decoder {name!r}: expected one of {', '.join(get_args(DecoderName))}")
+        key = name, precision if name == "learned" else None
         with self._opening:
-            if (name, precision) not in self._opened:
-                self._opened[name, precision] = self._open(name, precision)
-            decoder = self._opened[name, precision]
-        return Chosen(self._default if name == "default" else name, decoder)
+            if key not in self._opened:
+                self._opened[key] = self._open(name, precision)
+            decoder = self._opened[key]
+        return Chosen(name, decoder)
 
     @property
     def _default(self) -> str:
@@ -60,7 +61,6 @@ class Decoders:
         return "geometry" if self._model.memory is None else "remembering"
 
     def _open(self, name: str, precision: Precision) -> Decoder:
-        name = self._default if name == "default" else name
         if name == "learned":
             return self._model.learned_decoder(precision, threads=1)
         quick, memory = QuickGeometry(self._model.geometry), self._model.memory

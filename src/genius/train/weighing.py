@@ -69,7 +69,10 @@ def _blends(
     """The five best items of each query for each weight (search/blend.py), the products made once."""
     halves = 0.5 * np.einsum("ij,ij->i", quantized, quantized)
     likeness, nearness = queries @ items.T, vectors @ quantized.T - halves
-    return [
-        np.argpartition(-(weight * likeness + (1 - weight) * nearness), min(5, len(items)) - 1, axis=1)[:, :5]
-        for weight in WEIGHTS
-    ]
+    best = []
+    for weight in WEIGHTS:
+        order = np.argpartition(
+            -(weight * likeness + (1 - weight) * nearness), min(5, len(items)) - 1, axis=1
+        )
+        best.append(order[:, :5].copy())  # a view would keep the whole order
+    return best
