@@ -32,6 +32,7 @@ class MadeUpModel:
     width = WIDTH
     rerank_weight = 0.6
     stages = ("encoder", "quantizer")
+    joins_features = True
     memory: Memory | None = None
 
     def __init__(self) -> None:

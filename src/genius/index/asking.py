@@ -14,11 +14,13 @@ from genius.data.instructions import Instructions, generic
 from genius.data.records import MODALITIES, ImageSource, Modality, Query
 from genius.data.text import clean
 from genius.decode.runtime import Precision
+from genius.encode.rows import portions
 from genius.errors import InputError
 from genius.index import filters
 from genius.index.filters import Condition
 from genius.index.searcher import ANY, Asked
 from genius.model import Model
+from genius.quantize.parts import Parts, concatenate
 from genius.search.hits import MODES, Mode
 
 if TYPE_CHECKING:
@@ -126,9 +128,16 @@ def _said(instruction: str) -> str:
 
 def asked(model: Model, queries: Sequence[Query]) -> Asked:
     """What a search needs of queries. Raises InputError for a picture that can't be read."""
-    parts = model.embed(queries)
+    parts = _embedded(model, queries)
     wants = np.array([ANY if query.want is None else MODALITIES.index(query.want) for query in queries])
     return Asked(model.vectors(parts), parts.joined, wants, _first_codes(model, wants))
+
+
+def _embedded(model: Model, queries: Sequence[Query]) -> Parts:
+    """Whole records have all their pictures loaded before they are embedded: so not too many at once."""
+    if model.joins_features:
+        return model.embed(queries)
+    return concatenate([model.embed(queries[part]) for part in portions([query.image for query in queries])])
 
 
 def asked_by_item(model: Model, found: tuple[np.ndarray, np.ndarray], want: Modality | None) -> Asked:

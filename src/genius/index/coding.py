@@ -16,7 +16,7 @@ from genius.data.text import clean
 from genius.encode.cache import FeatureCache, content_key
 from genius.encode.contents import Contents
 from genius.encode.pipeline import Encoding, Report, encoding
-from genius.encode.rows import Rows, text_rows
+from genius.encode.rows import Rows, portions, text_rows
 from genius.errors import InputError
 from genius.model import Model
 from genius.quantize.parts import Parts, concatenate
@@ -24,7 +24,7 @@ from genius.quantize.parts import Parts, concatenate
 _EMPTY = InputError("its text says nothing")
 
 PICTURES = 64
-"""How many pictures are in memory at a time, where no features are kept."""
+"""How many items are encoded together, where no features are kept."""
 FEW = 64
 """So many items are encoded at once, without the cache of features."""
 
@@ -136,11 +136,11 @@ def _rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> Rows:
 def _at_once(model: Model, items: Sequence[Item]) -> _Embedded:
     """From pictures and texts themselves."""
     embedded = _Embedded([], [], {}, {})
-    for start in range(0, len(items), PICTURES):
+    for part in portions([item.image for item in items], PICTURES):
         pictures: list[Image.Image | None] = []
         texts: list[str] = []
         read: list[Item] = []
-        for place, item in enumerate(items[start : start + PICTURES], start):
+        for place, item in enumerate(items[part], part.start):
             text = clean(item.text)
             try:
                 if item.image is None and not text:
