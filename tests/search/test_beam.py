@@ -247,27 +247,6 @@ def test_a_wanted_first_code_costs_nothing_and_may_be_absent() -> None:
     assert (ranked_items(trie, nothing, 3)[1] == -1).all()
 
 
-@given(cases(), st.integers(1, 6), st.sets(st.integers(0, 24)))
-def test_a_filter_searches_a_smaller_pool(case: Case, beams: int, hidden: set[int]) -> None:
-    trie = case.trie
-    shown = [item for item in range(len(case.codes)) if item not in hidden]
-    allowed = [np.unique(trie.above(depth, np.array(shown, np.int64))) for depth in range(trie.levels + 1)]
-    found = beam_search(
-        case.table,
-        trie,
-        case.vectors,
-        beams,
-        first=case.first,
-        keep=lambda depth, nodes: np.isin(nodes, allowed[depth]),
-    )
-    if not shown:
-        assert (found.nodes == -1).all()
-        return
-    smaller = beam_search(case.table, Trie.build(case.codes[shown]), case.vectors, beams, first=case.first)
-    np.testing.assert_array_equal(found.codes, smaller.codes)
-    np.testing.assert_array_equal(found.scores, smaller.scores)
-
-
 def test_bad_input() -> None:
     table, trie, vectors = Table([2, 2], 0), Trie.build(np.array([[0, 1]])), np.zeros((2, 1))
     with pytest.raises(InputError, match="at least one beam, not 0"):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +16,13 @@ from genius.search import costs
 from genius.search import engine as engines
 from genius.search.beam import beam_search, ranked_items
 from genius.search.blend import blended_items, blended_queries
-from genius.search.costs import Costs, costs_of
+from genius.search.costs import Costs, costs_of, measured
 from genius.search.engine import Engine
 from genius.search.hits import MODES, Hits, Mode
 from genius.search.packed import PackedCodes
 from genius.search.parts import Part
 from genius.search.rerank import rerank
+from genius.search.tracing import trace
 from genius.search.trie import Trie
 from tests.search.pools import Pool, pools
 
@@ -152,7 +155,10 @@ def test_a_filter_searches_a_smaller_pool(pool: Pool, beams: int, k: int, mode: 
 def test_a_trace_goes_on_where_the_search_stopped(pool: Pool, k: int, mode: Mode) -> None:
     engine, _, joined = engine_of(pool, FAST)
     hits = engine.search(pool.vectors, joined, first=pool.first, k=k, beams=3, mode=mode)
-    gains = engine.trace(pool.vectors, hits, pool.first)
+    owners, places = np.nonzero(hits.rows >= 0)
+    gains = np.full_like(hits.gains, np.nan)
+    codes = engine.codes(hits.rows[owners, places])
+    gains[owners, places] = trace(engine.decoder, pool.vectors, owners, codes, pool.first)
     searched = ~np.isnan(hits.gains)
     np.testing.assert_array_equal(gains[searched], hits.gains[searched])
     for query in range(pool.queries):
@@ -234,10 +240,10 @@ def test_as_many_beams_as_are_asked_for_are_followed() -> None:
 
 def test_a_search_is_measured_and_then_chosen_by_it() -> None:
     engine, vectors, _ = geometric_pool()
-    costs = engine.measure(vectors, vectors)
-    assert engine.costs is costs and costs.fast > 0 and costs.scan > 0 and costs.item >= 0
-    for costs, mode in ((SCAN, "scan"), (FAST, "fast"), (Costs(1e-6, 0, 2e-3), "mixed")):
-        engine.costs = costs
+    known = measured(engine, vectors, vectors, None)
+    assert known.fast > 0 and known.scan > 0 and known.item >= 0
+    for some, mode in ((SCAN, "scan"), (FAST, "fast"), (Costs(1e-6, 0, 2e-3), "mixed")):
+        engine.costs = some
         first = np.array([-1, 0])
         modes = engine.search(vectors[:2], vectors[:2], first=first, mode="auto").modes
         assert modes == (("fast", "scan") if mode == "mixed" else (mode, mode))
@@ -247,11 +253,26 @@ def test_costs_are_measured_once_and_only_where_they_matter(monkeypatch: pytest.
     engine, vectors, _ = geometric_pool()
     assert costs_of(engine, vectors, vectors, None) == Costs()  # so few items are looked at anyway
     monkeypatch.setattr(costs, "UNCLEAR", (1, 1_000_000))
-    measured = costs_of(engine, vectors, vectors, None)
-    assert measured != Costs()
-    assert costs_of(engine, vectors, vectors, None) is measured
+    known = costs_of(engine, vectors, vectors, None)
+    assert known != Costs()
+    assert costs_of(engine, vectors, vectors, None) is known
     monkeypatch.setattr(costs, "UNCLEAR", (1, 2))
-    assert costs_of(engine, vectors, vectors, None) is measured
+    assert costs_of(engine, vectors, vectors, None) is known
+
+
+def test_to_skip_an_item_is_not_to_look_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a filter leaves out is skipped at no cost; looking at items is measured without the filter."""
+    engine, vectors, _ = geometric_pool()
+    looked: list[int] = []
+    ranking = costs.rank
+
+    def rank(parts: Sequence[Part], *rest: Any) -> Any:
+        looked.append(sum(int(part.under(*np.array(part.run()))) for part in parts))
+        return ranking(parts, *rest)
+
+    monkeypatch.setattr(costs, "rank", rank)
+    measured(engine.restricted([np.arange(len(part)) == 0 for part in engine.parts]), vectors, vectors, None)
+    assert min(looked) == max(map(len, engine.parts))
 
 
 def test_bad_input() -> None:

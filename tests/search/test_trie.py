@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from random import Random
 
@@ -67,21 +66,9 @@ def test_equals_a_dictionary_of_prefixes(codes: np.ndarray, random: Random) -> N
             assert list(zip(*trie.children(depth, asked), strict=True)) == children
 
 
-@given(pools())
-def test_find_knows_what_exists(codes: np.ndarray) -> None:
-    trie = Trie.build(codes)
-    for depth in range(1, trie.levels + 1):
-        known = {prefix: node for node, prefix in enumerate(by_prefix(codes, depth))}
-        asked = list(itertools.product([-1, 0, 1, 2, 7, 65535, 70000], repeat=min(depth, 3)))
-        asked = [(*prefix, *[0] * (depth - len(prefix))) for prefix in asked]
-        assert trie.find(np.array(asked)).tolist() == [known.get(prefix, -1) for prefix in asked]
-        assert trie.find(np.array(list(known))).tolist() == list(known.values())
-
-
 def test_one_item_and_a_bucket() -> None:
     one = Trie.build(np.array([[2, 7, 1]]))
     assert one.counts == (1, 1, 1, 1)
-    assert one.find(np.array([[2, 7, 1], [2, 7, 2]])).tolist() == [0, -1]
     shared = Trie.build(np.array([[1, 1], [0, 3], [1, 1], [0, 2], [1, 1]], np.uint16))
     assert shared.counts == (1, 2, 3)
     positions, items = shared.items(2, np.array([2, 0]))
@@ -94,7 +81,6 @@ def test_nothing_asked_is_nothing_found() -> None:
     none = np.array([], np.int64)
     assert [len(part) for part in trie.children(0, none)] == [0, 0, 0]
     assert trie.prefixes(2, none).shape == (0, 2)
-    assert trie.find(np.empty((0, 2), np.int64)).shape == (0,)
 
 
 def test_bad_input() -> None:

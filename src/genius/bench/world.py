@@ -39,7 +39,6 @@ class World:
         joined: what items' embeddings are compared with, [queries, width].
         first: the modality's code that each query wants.
         pack_s: how many seconds it took to sort and pack the codes; None if that was not done here.
-        real: whether embeddings are those of real items.
     """
 
     parts: list[Part]
@@ -48,7 +47,6 @@ class World:
     joined: np.ndarray
     first: np.ndarray
     pack_s: float | None
-    real: bool
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -148,7 +146,7 @@ def open_world(folder: Path, sizes: Sequence[int]) -> World:
     )
     books = [np.array(mapped[f"book_{level}"]) for level in range(len(sizes))]
     asked = np.array(mapped["asked"])
-    return World([part], books, asked, asked, np.array(mapped["wanted"]), float(mapped["pack_s"]), real=False)
+    return World([part], books, asked, asked, np.array(mapped["wanted"]), float(mapped["pack_s"]))
 
 
 def _shares(modalities: int) -> np.ndarray:
@@ -179,7 +177,7 @@ def real_world(index: Index, queries: int, seed: int = 0) -> World:
     random = np.random.default_rng(seed)
     quantizer, parts = index.model.quantizer, index.searcher.engine().parts
     nothing = np.zeros((0, index.model.width), np.float32)
-    world = World(parts, list(quantizer.codebooks), nothing, nothing, np.zeros(0, np.int64), None, real=True)
+    world = World(parts, list(quantizer.codebooks), nothing, nothing, np.zeros(0, np.int64), None)
     chosen = random.integers(0, len(world), queries)
     joined, codes = world.embeddings(chosen), world.codes(chosen)
     vectors = quantizer.reconstruct(codes)

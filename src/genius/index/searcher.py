@@ -250,10 +250,11 @@ class Searcher:
 
 def both_rankings(engine: Engine, searched: Search, joined: np.ndarray, k: int) -> tuple[Hits, Hits]:
     """The plain ranking of what was found and the re-ranked one: the same where no code was searched."""
-    reranked = engine.rank(searched, joined, k, plain=False)
+    asked = engine.compared(searched, joined)
+    reranked = engine.rank(searched, asked, k, plain=False)
     if all(mode == "scan" for mode in searched.modes):
         return reranked, reranked
-    return engine.rank(searched, joined, k, plain=True), reranked
+    return engine.rank(searched, asked, k, plain=True), reranked
 
 
 def _items(parts: Sequence[Part]) -> int:

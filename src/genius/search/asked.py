@@ -11,26 +11,22 @@ from genius.decode.memory import Reminders
 from genius.search.packed import PackedCodes
 
 BLOCK = 1 << 13  # quantized vectors at a time
+NEAR = 256  # vectors of a codebook at a time: half a megabyte, which stays near the processor
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What items are compared with, for each group of runs.
+    """What items are compared with, by query.
 
     Attributes:
-        embeddings: what their embeddings are multiplied with, float32 [groups, width], or None.
-        tables: what each of their codes adds, float32 [groups, levels, codes], or None.
+        embeddings: what their embeddings are multiplied with, float32 [queries, width], or None.
+        tables: what each of their codes adds, float32 [queries, levels, codes], or None.
         share: how many times `Part.halves` is taken off.
     """
 
     embeddings: np.ndarray | None
     tables: np.ndarray | None = None
     share: float = 0.0
-
-    def __getitem__(self, groups: np.ndarray) -> Asked:
-        """The same for other groups, by number."""
-        embeddings = None if self.embeddings is None else self.embeddings[groups]
-        return Asked(embeddings, None if self.tables is None else self.tables[groups], self.share)
 
     @classmethod
     def blend(
@@ -48,10 +44,10 @@ class Asked:
         """
         weight = 0.0 if joined is None else 1.0 if codebooks is None else weight
         embeddings = None if joined is None or not weight else joined.astype(np.float32) * np.float32(weight)
-        if codebooks is None or weight == 1:
+        if codebooks is None or (weight == 1 and reminders is None):
             return cls(embeddings)
         tables = np.zeros((len(vectors), len(codebooks), max(map(len, codebooks))), np.float32)
-        for level, codebook in enumerate(codebooks):
+        for level, codebook in enumerate(codebooks if weight < 1 else ()):
             tables[:, level, : len(codebook)] = one_by_one(vectors, codebook) * np.float32(1 - weight)
         if reminders is not None:
             some = np.flatnonzero(reminders.beyond.any(axis=1))
@@ -74,9 +70,12 @@ def halves(packed: PackedCodes, codebooks: Sequence[np.ndarray]) -> np.ndarray:
 def one_by_one(rows: np.ndarray, book: np.ndarray) -> np.ndarray:
     """The inner products of rows with the vectors of a codebook: float32 [rows, codes].
 
-    A matrix product rounds differently with the number of rows; row by row, none depends on its company.
+    A matrix product rounds differently with the number of rows; row by row, none depends on its company. The
+    codebook is read once for all rows: that takes longer than the products.
     """
     products = np.empty((len(rows), len(book)), np.float32)
-    for number, row in enumerate(rows):
-        products[number] = np.dot(book, row)
+    for start in range(0, len(book), NEAR):
+        some = book[start : start + NEAR]
+        for number, row in enumerate(rows):
+            products[number, start : start + NEAR] = np.dot(some, row)
     return products

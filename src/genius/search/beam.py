@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +16,6 @@ FLOATS = 1 << 22
 
 BEAMS = 50
 """The usual width of a beam, in the paper too."""
-
-Filter = Callable[[int, np.ndarray], np.ndarray]
-"""Of nodes at a depth, which may stay: (depth, nodes [n]) → bool [n]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +65,6 @@ def beam_search(
     *,
     depth: int | None = None,
     first: np.ndarray | None = None,
-    keep: Filter | None = None,
 ) -> Beams:
     """The `beams` codes of `trie` with the greatest summed log-probability for each query, by beam search.
 
@@ -85,7 +81,6 @@ def beam_search(
         depth: after which level to stop; without it, the last.
         first: the first code that each query wants [queries], -1 for any. A code that is given adds nothing
             to the score: the first level's score is then 0. If all are given, the decoder begins behind them.
-        keep: which nodes may be searched; by default all.
     """
     depth = trie.levels if depth is None else depth
     _check(decoder, trie, vectors, beams, depth, first)
@@ -97,7 +92,7 @@ def beam_search(
     for start in range(0, len(vectors), block):
         some = slice(start, start + block)
         wanted = None if first is None else first[some]
-        _search(decoder, trie, vectors[some], wanted, keep, scores[some], alive[:, some], steps[some])
+        _search(decoder, trie, vectors[some], wanted, scores[some], alive[:, some], steps[some])
     codes = np.full((*shape, depth), -1, np.int64)
     found = alive[-1] >= 0
     codes[found] = trie.prefixes(depth, alive[-1][found])
@@ -109,7 +104,6 @@ def _search(
     trie: Trie,
     vectors: np.ndarray,
     first: np.ndarray | None,
-    keep: Filter | None,
     scores: np.ndarray,
     alive: np.ndarray,
     steps: np.ndarray,
@@ -130,8 +124,6 @@ def _search(
         if level == 0 and first is not None:
             wanted = first[rows]
             gains = np.where(wanted == codes, np.float32(0), np.where(wanted < 0, gains, -np.inf))
-        if keep is not None:
-            gains = np.where(keep(level + 1, nodes), gains, -np.inf)
         totals = totals[rows] + gains
         best, ranks = _best(queries[rows], totals, nodes, scores.shape)
         rows, nodes, codes, totals = rows[best], nodes[best], codes[best], totals[best]

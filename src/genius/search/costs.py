@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -58,8 +58,8 @@ def measured(
     """What the first query takes in an engine, and what looking at items does: medians, after a warm-up."""
     vectors, joined = vectors[:1], None if joined is None else joined[:1]
     first = None if first is None else first[:1]
-    asked = engine.compared(vectors, joined, plain=False)
-    part = max(engine.parts, key=len)
+    asked = engine.compared(engine.find(vectors, mode="scan"), joined)
+    part = replace(max(engine.parts, key=len), allowed=None)  # to skip an item is not to look at it
 
     def look(items: int) -> None:
         rank([part], np.array([0, 1]), np.array([[0]]), np.array([[items]]), asked, 10)

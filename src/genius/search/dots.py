@@ -22,6 +22,7 @@ def best_of_runs(
     vectors: np.ndarray,
     queries: np.ndarray,
     units: np.ndarray,
+    whose: np.ndarray,
     hi: np.ndarray,
     lo: np.ndarray,
     firsts: np.ndarray,
@@ -40,12 +41,13 @@ def best_of_runs(
     runs: np.ndarray,
     scores: np.ndarray,
 ) -> np.ndarray:
-    """Of each query's runs the rows with the highest scores, in no order.
+    """Of each group of runs the rows with the highest scores for its query, in no order.
 
     Args:
         vectors: int8 [n, width]; without it, only codes are looked at.
         queries: int16 [queries, width].
         units: what a unit of their inner products stands for, float32 [queries].
+        whose: the query of each group, int64 [groups].
         hi, lo, firsts: the packed codes.
         lefts, rights, masks: where each level's codes are, as `Part.bits` says.
         behind: which levels end in `lo`.
@@ -54,19 +56,19 @@ def best_of_runs(
         share: float32.
         allowed: which rows may be found, bool [n]; without it all.
         starts, ends: the runs.
-        bounds: which runs are whose.
-        rows, runs, scores (float32): to be filled [queries, most], with the run that each row is from.
+        bounds: which runs are in which group.
+        rows, runs, scores (float32): to be filled [groups, most], with the run that each row is from.
 
-    Returns how many there are of each query.
+    Returns how many there are of each group.
     """
     count_of = np.zeros(len(bounds) - 1, np.int64)
     heap = np.empty(rows.shape[1], np.int64)
     stored = 1 if len(firsts) else 0
-    for query in range(len(bounds) - 1):
+    for group in range(len(bounds) - 1):
         # Slices are taken out of the loops: each costs as much as a dot product.
-        vector, table, count = queries[query], tables[query], 0
-        some_rows, some_runs, some_scores = rows[query], runs[query], scores[query]
-        for run in range(bounds[query], bounds[query + 1]):
+        vector, table, unit, count = queries[whose[group]], tables[whose[group]], units[whose[group]], 0
+        some_rows, some_runs, some_scores = rows[group], runs[group], scores[group]
+        for run in range(bounds[group], bounds[group + 1]):
             modality = 0
             for row in range(starts[run], ends[run]):
                 if len(allowed) and not allowed[row]:
@@ -77,7 +79,7 @@ def best_of_runs(
                     for place in range(len(vector)):
                         # Cut to 32 bits at once, or it is summed in 64 and takes four times as long.
                         dot = np.int32(dot + np.int32(vectors[row, place]) * np.int32(vector[place]))
-                    total = np.float32(dot * units[query])
+                    total = np.float32(dot * unit)
                 if len(table):
                     if stored:
                         while row >= firsts[modality + 1]:
@@ -94,5 +96,5 @@ def best_of_runs(
                 if count < len(heap) or _better(total, row, heap, some_scores, some_rows):
                     some_runs[put(heap, count, some_scores, some_rows, total, row)] = run
                     count = min(count + 1, len(heap))
-        count_of[query] = count
+        count_of[group] = count
     return count_of

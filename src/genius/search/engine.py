@@ -31,11 +31,10 @@ from genius.decode.memory import Remembering, Reminders
 from genius.errors import InputError
 from genius.search.asked import Asked, halves
 from genius.search.beam import BEAMS
-from genius.search.costs import Costs, measured
+from genius.search.costs import Costs
 from genius.search.hits import MODES, Hits, Mode, Search
 from genius.search.parts import Part, Prefixes
 from genius.search.reranking import Ranked, blank, numbers, offsets, rank
-from genius.search.tracing import trace
 from genius.search.walk import Found, check, gathered, walk, whole
 
 LIMITS: dict[Mode, int | None] = {"paper": None, "exact": 0, "safe": 2_000, "fast": 64_000}
@@ -53,7 +52,7 @@ class Engine:
         decoder: scores codes.
         codebooks: the vectors of each level, [codes, width]: to compare items by their codes.
         weight: how much embeddings count where items are compared by both, from 0 to 1.
-        costs: what `auto` goes by; `measure` finds them on this machine.
+        costs: what `auto` goes by; `costs_of` finds them on this machine.
     """
 
     def __init__(
@@ -107,7 +106,9 @@ class Engine:
                 the mode `paper`.
         """
         search = self.find(vectors, first=first, k=k, beams=beams, mode=mode)
-        return self.rank(search, joined, k, plain=mode == "paper" if plain is None else plain)
+        return self.rank(
+            search, self.compared(search, joined), k, plain=mode == "paper" if plain is None else plain
+        )
 
     def find(
         self,
@@ -171,12 +172,24 @@ class Engine:
                 scope[wanted == code] += part.under(*np.array(run))
         return scope
 
-    def rank(self, search: Search, joined: np.ndarray | None, k: int, *, plain: bool) -> Hits:
+    def compared(self, search: Search, joined: np.ndarray | None) -> Asked:
+        """What the items that were found are compared with: queries' embeddings, their codes, or both."""
+        if joined is not None and len(joined) != len(search.vectors):
+            raise InputError(
+                f"{len(search.vectors)} queries need an embedding each, and there are {len(joined)}"
+            )
+        asked = Asked.blend(joined, search.vectors, self.codebooks, self.weight, search.reminders)
+        if asked.share:
+            self._halve()
+        return asked
+
+    def rank(self, search: Search, asked: Asked, k: int, *, plain: bool) -> Hits:
         """The k best of what was found: by likeness, or plainly by log-probability first."""
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
+        if not plain and asked.embeddings is None and asked.tables is None:
+            raise InputError("to order items, queries need embeddings, or the engine needs the codebooks")
         found = search.found
-        asked = self.compared(search.vectors, joined, plain, search.reminders)
         if plain:
             ranked = self._plainly(found, asked, k)
         else:
@@ -207,40 +220,6 @@ class Engine:
             codes[mine] = part.packed.codes(rows[mine] - bounds[number])
         return codes
 
-    def trace(self, vectors: np.ndarray, hits: Hits, first: np.ndarray | None = None) -> np.ndarray:
-        """The gains of hits at all levels, also those that were not searched; NaN where there is no hit."""
-        owners, places = np.nonzero(hits.rows >= 0)
-        gains = np.full((*hits.rows.shape, len(self.decoder.sizes)), np.nan, np.float32)
-        codes = self.codes(hits.rows[owners, places])
-        gains[owners, places] = trace(self.decoder, vectors, owners, codes, first)
-        return gains
-
-    def measure(
-        self, vectors: np.ndarray, joined: np.ndarray | None = None, first: np.ndarray | None = None
-    ) -> Costs:
-        """Search for some queries, so that all is compiled and read, and go by what that took from now on."""
-        if not len(self):
-            return self.costs
-        self.costs = measured(self, vectors, joined, first)
-        return self.costs
-
-    def compared(
-        self,
-        vectors: np.ndarray,
-        joined: np.ndarray | None,
-        plain: bool,
-        reminders: Reminders | None = None,
-    ) -> Asked:
-        """What items are compared with: embeddings, their codes, or both."""
-        if joined is not None and len(joined) != len(vectors):
-            raise InputError(f"{len(vectors)} queries need an embedding each, and there are {len(joined)}")
-        if joined is None and self.codebooks is None and not plain:
-            raise InputError("to order items, queries need embeddings, or the engine needs the codebooks")
-        asked = Asked.blend(joined, vectors, self.codebooks, self.weight, reminders)
-        if asked.share:
-            self._halve()
-        return asked
-
     def _halve(self) -> None:
         """Work out the halves of parts that don't have them; whoever has many items keeps them."""
         if self.codebooks is not None:
@@ -259,8 +238,9 @@ class Engine:
             np.arange(len(needed) + 1),
             found.starts[:, needed],
             found.ends[:, needed],
-            asked[owners[needed]],
+            asked,
             k,
+            owners[needed],
         )
         groups, places = np.nonzero(ranked.rows >= 0)
         queries_of = owners[needed][groups]

@@ -79,6 +79,7 @@ def rank(
     ends: np.ndarray,
     asked: Asked,
     k: int,
+    whose: np.ndarray | None = None,
 ) -> Ranked:
     """The k items most like its query in each group of runs.
 
@@ -86,13 +87,15 @@ def rank(
         parts: where the runs are.
         bounds: which runs are in which group, int64 [groups + 1].
         starts, ends: the runs in each part, int64 [parts, runs].
-        asked: what each group's items are compared with.
+        asked: what each query's items are compared with.
         k: how many; there are no more columns than the largest group has items.
+        whose: the query of each group, int64 [groups]; without it, each has one of its own.
     """
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")
     _check(parts, asked)
     groups = len(bounds) - 1
+    whose = np.arange(groups) if whose is None else whose
     owners = np.repeat(np.arange(groups), np.diff(bounds))
     below = np.zeros(len(owners), np.int64)
     for part, some, others in zip(parts, starts, ends, strict=True):
@@ -103,13 +106,13 @@ def rank(
     most = min(max(k, EXACT) if exact else k, available)
     found = _joined(
         [
-            _looked_up(part, bounds, starts[number], ends[number], asked, most).moved(first)
+            _looked_up(part, bounds, starts[number], ends[number], asked, whose, most).moved(first)
             for number, (part, first) in enumerate(zip(parts, offsets(parts)[:-1], strict=True))
         ]
     )
     found = found[_best(found, found.rows, most)]
     if exact and any(part.coarse is not None for part in parts):
-        found = _Flat(found.groups, found.rows, found.runs, _exact(parts, found, asked))
+        found = _Flat(found.groups, found.rows, found.runs, _exact(parts, found, asked, whose))
     found = found[_best(found, numbers(parts, found.rows), k)]
     ranked = blank(groups, k)
     where = found.groups, np.arange(len(found.groups)) - np.searchsorted(found.groups, found.groups)
@@ -134,28 +137,36 @@ def numbers(parts: Sequence[Part], rows: np.ndarray) -> np.ndarray:
 
 
 def _looked_up(
-    part: Part, bounds: np.ndarray, starts: np.ndarray, ends: np.ndarray, asked: Asked, most: int
+    part: Part,
+    bounds: np.ndarray,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    asked: Asked,
+    whose: np.ndarray,
+    most: int,
 ) -> _Flat:
     """The `most` best items of each group in one part, as well as can be told quickly."""
     if asked.embeddings is not None and part.coarse is None:
-        return _by_exact(part, bounds, starts, ends, asked, most)
+        return _by_exact(part, bounds, starts, ends, asked, whose, most)
     groups = len(bounds) - 1
     rows, runs = np.empty((groups, most), np.int64), np.empty((groups, most), np.int64)
     scores = np.empty((groups, most), np.float32)
-    vectors, queries, units = _bytes(part, asked, groups)
+    count = int(whose.max(initial=-1)) + 1
+    vectors, queries, units = _bytes(part, asked, count)
     found = dots.best_of_runs(
         vectors,
         queries,
         units,
+        whose,
         *part.words,
         _or_none(part.packed.firsts, np.uint32),
         *part.places,
-        np.zeros((groups, 0, 0), np.float32) if asked.tables is None else asked.tables,
+        np.zeros((count, 0, 0), np.float32) if asked.tables is None else asked.tables,
         _or_none(part.halves if asked.share else None, np.float32),
         np.float32(asked.share),
         _or_none(part.allowed, np.bool_),
-        starts,
-        ends,
+        np.ascontiguousarray(starts),  # loops are compiled once for each kind of array
+        np.ascontiguousarray(ends),
         bounds,
         rows,
         runs,
@@ -165,10 +176,10 @@ def _looked_up(
     return _Flat(np.nonzero(there)[0], rows[there], runs[there], scores[there])
 
 
-def _bytes(part: Part, asked: Asked, groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _bytes(part: Part, asked: Asked, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Items' embeddings in bytes, the queries' in short integers, and what a unit of a product stands for."""
     if asked.embeddings is None or part.coarse is None:
-        return frozen(np.empty((0, 0), np.int8)), np.empty((groups, 0), np.int16), np.ones(groups, np.float32)
+        return frozen(np.empty((0, 0), np.int8)), np.empty((count, 0), np.int16), np.ones(count, np.float32)
     largest = np.abs(asked.embeddings).max(axis=1)
     units = np.where(largest > 0, largest / 127, 1).astype(np.float32)
     short = np.rint(asked.embeddings / units[:, None]).astype(np.int16)
@@ -181,7 +192,13 @@ def _or_none(array: np.ndarray | None, number: type[np.generic]) -> np.ndarray:
 
 
 def _by_exact(
-    part: Part, bounds: np.ndarray, starts: np.ndarray, ends: np.ndarray, asked: Asked, most: int
+    part: Part,
+    bounds: np.ndarray,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    asked: Asked,
+    whose: np.ndarray,
+    most: int,
 ) -> _Flat:
     """The same by exact embeddings, where there are no others."""
     kept = [_Flat(*(np.empty(0, number) for number in (np.int64, np.int64, np.int64, np.float32)))]
@@ -191,21 +208,22 @@ def _by_exact(
             for start in range(starts[run], ends[run], BLOCK):
                 rows = np.arange(start, min(start + BLOCK, ends[run]))
                 rows = rows if part.allowed is None else rows[part.allowed[rows]]
-                groups = np.full(len(rows), group)
-                some = _Flat(groups, rows, np.full(len(rows), run), _scores(part, rows, groups, asked))
+                scores = _scores(part, rows, np.full(len(rows), whose[group]), asked)
+                some = _Flat(np.full(len(rows), group), rows, np.full(len(rows), run), scores)
                 best = _joined([best, some])
                 best = best[_best(best, best.rows, most)]
         kept.append(best)
     return _joined(kept)
 
 
-def _scores(part: Part, rows: np.ndarray, groups: np.ndarray, asked: Asked) -> np.ndarray:
-    """The exact scores of rows, float32; each is summed in the same order in whatever company."""
+def _scores(part: Part, rows: np.ndarray, queries: np.ndarray, asked: Asked) -> np.ndarray:
+    """The exact scores of rows for a query each, float32; each is summed in the same order in whatever
+    company."""
     assert part.exact is not None and asked.embeddings is not None
-    scores = (part.exact[rows].astype(np.float32) * asked.embeddings[groups]).sum(axis=1)
+    scores = (part.exact[rows].astype(np.float32) * asked.embeddings[queries]).sum(axis=1)
     if asked.tables is not None:
         for level, codes in enumerate(part.packed.codes(rows).T):
-            scores += asked.tables[groups, level, codes]
+            scores += asked.tables[queries, level, codes]
     if asked.share:
         assert part.halves is not None
         scores -= np.float32(asked.share) * part.halves[rows]
@@ -229,7 +247,7 @@ def _best(found: _Flat, names: np.ndarray, most: int) -> np.ndarray:
     return np.asarray(order[np.arange(len(order)) - np.searchsorted(groups, groups) < most])
 
 
-def _exact(parts: Sequence[Part], found: _Flat, asked: Asked) -> np.ndarray:
+def _exact(parts: Sequence[Part], found: _Flat, asked: Asked, whose: np.ndarray) -> np.ndarray:
     """The exact scores of items of several parts, float32."""
     bounds = offsets(parts)
     scores = np.empty(len(found.rows), np.float32)
@@ -237,7 +255,8 @@ def _exact(parts: Sequence[Part], found: _Flat, asked: Asked) -> np.ndarray:
         mine = np.flatnonzero((found.rows >= bounds[number]) & (found.rows < bounds[number + 1]))
         for start in range(0, len(mine), BLOCK):
             some = mine[start : start + BLOCK]
-            scores[some] = _scores(part, found.rows[some] - bounds[number], found.groups[some], asked)
+            queries = whose[found.groups[some]]
+            scores[some] = _scores(part, found.rows[some] - bounds[number], queries, asked)
     return scores
 
 

@@ -105,17 +105,6 @@ class Trie:
         """The node at a depth that each item is below: int64 [items]."""
         return self._at(depth, self._places[items])
 
-    def find(self, prefixes: np.ndarray) -> np.ndarray:
-        """The node of each prefix [n, depth] at that depth, or -1 where no item has it: int64 [n]."""
-        nodes = np.zeros(len(prefixes), np.int64)
-        for level, wanted in enumerate(prefixes.T):
-            codes, offsets = self.codes[level], self.offsets[level]
-            ends = offsets[nodes + 1]
-            places = _bisect(codes, wanted, offsets[nodes], ends)
-            there = (nodes >= 0) & (places < ends) & (codes[np.minimum(places, len(codes) - 1)] == wanted)
-            nodes = np.where(there, places, -1)
-        return nodes
-
     def _at(self, depth: int, rows: np.ndarray) -> np.ndarray:
         """The node at a depth that each sorted row is below."""
         return np.searchsorted(self.starts[depth], rows, side="right") - 1
@@ -134,14 +123,3 @@ def _spread(bounds: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarr
     counts = bounds[nodes + 1] - firsts
     positions = np.repeat(np.arange(len(nodes)), counts)
     return positions, np.arange(len(positions)) + (firsts - (np.cumsum(counts) - counts))[positions]
-
-
-def _bisect(values: np.ndarray, wanted: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """The first place of each range whose value is not below what is wanted there, or the range's end."""
-    places, spans = starts.astype(np.int64), np.maximum(ends - starts, 0)
-    while spans.any():
-        half = spans // 2
-        right = (spans > 0) & (values[np.minimum(places + half, len(values) - 1)] < wanted)
-        places = np.where(right, places + half + 1, places)
-        spans = np.where(right, spans - half - 1, half)
-    return places
