@@ -69,7 +69,7 @@ def test_looking_at_everything_is_exact(world: World) -> None:
 def test_a_stand_in_finds_what_geometry_finds_and_leaves_its_time_out(world: World, tmp_path: Path) -> None:
     ours.write_network(tmp_path, 24, SMALL, like_paper=False)
     rows = [ours.Row("exact", None), ours.Row("exact", "fp32"), ours.Row("exact", "int8", 4, known=True)]
-    plain, *by_networks = ours.systems(world, tmp_path, rows)
+    plain, *by_networks = ours.systems(world, ours.stand_ins(world, tmp_path, rows), rows)
     for system in by_networks:
         system.turn(np.arange(4))
         assert system.left_out() > 0
@@ -92,6 +92,7 @@ def test_systems_take_turns() -> None:
     measure(systems, 5, rounds=2)
     assert turns == ["a", "a", "b", "b", "a", "b", "a", "b"]
     assert [system.seconds for system in systems] == [0.5, 0.5]  # a second for two queries
+    assert [system.quantile(0.5) for system in systems] == [1, 1]  # which both wait for
 
 
 @pytest.mark.slow
@@ -129,6 +130,8 @@ def test_storage_and_building_look_at_files() -> None:
     assert forms["codes, packed to the bit"] == pytest.approx(12.25, abs=0.01)
     assert forms["codes to be searched (no tree beside them)"] < 13.1
     assert forms["embeddings, float32"] == pytest.approx(64, abs=1)
+    whole = "an index: with those in 16 bits and row numbers"
+    assert forms[whole] == pytest.approx(forms["codes to be searched (no tree beside them)"] + 56, abs=1)
     assert forms["HNSW of float32 (faiss)"] > forms["HNSW of bytes (faiss)"] > forms["embeddings, int8"]
     built = measure_building(1000, width=16)
     assert (built.n, built.bytes_per_item) == (1000, pytest.approx(12.02, abs=0.01))

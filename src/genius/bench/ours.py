@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +14,17 @@ from genius.bench.world import World
 from genius.decode.decoding import Decoder, Decoding
 from genius.decode.geometry import Geometry
 from genius.decode.runtime import OnnxDecoder, Precision
+from genius.model import Model
+from genius.search.beam import BEAMS
 from genius.search.engine import Engine
 from genius.search.geometric import QuickGeometry
 from genius.search.hits import Mode
 
 TEMPERATURE = 0.05
-BEAMS = 50
+"""Of the geometry over codes that are made up."""
+
+Decoders = Mapping[Precision | None, Decoder]
+"""By the network's precision; None is geometry alone."""
 
 
 @dataclass(frozen=True)
@@ -132,21 +137,36 @@ def open_network(folder: Path, sizes: Sequence[int], precision: Precision) -> On
     return OnnxDecoder.open(lambda name: folder / name, sizes, precision=precision, threads=1)
 
 
-def systems(world: World, networks: Path, rows: Sequence[Row] = ROWS, *, k: int = 10) -> list[System]:
-    """Our systems over a world; those of one precision share a network."""
+def stand_ins(world: World, networks: Path, rows: Sequence[Row]) -> Decoders:
+    """What scores made-up codes: geometry, and the networks in a folder for their time."""
     sizes = [len(book) for book in world.codebooks]
     geometry = QuickGeometry(Geometry(world.codebooks, TEMPERATURE))
     geometry.warm_up()
-    decoders: dict[Precision | None, Decoder] = {None: geometry}
-    for row in rows:
-        if row.decoder is not None and row.decoder not in decoders:
-            decoders[row.decoder] = StandIn(open_network(networks, sizes, row.decoder), geometry)
+    made: dict[Precision | None, Decoder] = {None: geometry}
+    for name in {row.decoder for row in rows if row.decoder is not None}:
+        made[name] = StandIn(open_network(networks, sizes, name), geometry)
+    return made
+
+
+def trained(model: Model, rows: Sequence[Row]) -> Decoders:
+    """A model's own decoders, on one thread."""
+    geometry = QuickGeometry(model.geometry)
+    geometry.warm_up()
+    made: dict[Precision | None, Decoder] = {None: geometry}
+    for name in {row.decoder for row in rows if row.decoder is not None}:
+        made[name] = model.learned_decoder(name, threads=1)
+    return made
+
+
+def systems(world: World, decoders: Decoders, rows: Sequence[Row] = ROWS, *, k: int = 10) -> list[System]:
+    """Our systems over a world; those of one precision share a network."""
     return [_system(world, row, decoders[row.decoder], k) for row in rows]
 
 
 def exhaustive(world: World, k: int = 10) -> list[System]:
     """Looking at everything: bytes of one modality and of all, and codes alone by tables."""
-    engine = Engine(world.parts, QuickGeometry(Geometry(world.codebooks, TEMPERATURE)), world.codebooks)
+    geometry = QuickGeometry(Geometry(world.codebooks, TEMPERATURE))
+    engine = Engine(world.parts, geometry, world.codebooks, world.weight)
     made = []
     for name, known, bytes_ in (
         ("scan of bytes km", True, True),
@@ -165,7 +185,7 @@ def exhaustive(world: World, k: int = 10) -> list[System]:
 
 
 def _system(world: World, row: Row, decoder: Decoder, k: int) -> System:
-    engine = Engine(world.parts, decoder, world.codebooks)
+    engine = Engine(world.parts, decoder, world.codebooks, world.weight)
 
     def run(queries: np.ndarray) -> np.ndarray:
         first = world.first[queries] if row.known else None

@@ -11,7 +11,7 @@ import numpy as np
 
 from genius.bench.others import LINKS, PURPOSE, TRAINING
 from genius.bench.speed import SIZES
-from genius.bench.world import World, make_world
+from genius.bench.world import BLOCK, World, make_world
 from genius.display import Table
 from genius.errors import require
 from genius.quantize.packing import pack
@@ -42,19 +42,28 @@ def measure_storage(count: int, *, width: int, graph_items: int) -> list[Stored]
 
 
 def stored(world: World, folder: Path, graph_items: int) -> list[Stored]:
-    """The forms of a world's items; `folder` is for files that are looked at."""
+    """The forms of a world's items; `folder` is for files that are looked at.
+
+    Codebooks, which all items share, don't count: neither ours nor those of product quantization.
+    """
     count, width = len(world), world.width
-    sizes, some = [len(book) for book in world.codebooks], np.arange(min(count, graph_items))
+    some = np.arange(min(count, graph_items))
     codes = sum(
         _written(folder / "codes", array) for part in world.parts for array in part.packed.arrays().values()
     )
-    forms = {
-        "codes, packed to the bit": len(pack(world.codes(some), sizes)) / len(some),
-        "codes to be searched (no tree beside them)": codes / count,
-        "codes and lengths (scan by tables)": codes / count + 4,
-        "codes and embeddings in bytes": codes / count + width,
-        "codes, embeddings in bytes and in 16 bits": codes / count + 3 * width,
+    lengths = _written(folder / "lengths", np.zeros(count, np.float32))
+    names = _written(folder / "names", np.zeros(count, np.int32))
+    short, long = (_embeddings(folder / "rows", world, kind) for kind in (np.int8, np.float16))
+    ours = {
+        "codes to be searched (no tree beside them)": codes,
+        "the same with lengths (scan by tables)": codes + lengths,
+        "the same with embeddings in bytes": codes + lengths + short,
+        "an index: with those in 16 bits and row numbers": codes + lengths + short + long + names,
     }
+    sizes = [len(book) for book in world.codebooks]
+    (folder / "bits").write_bytes(pack(world.codes(some), sizes).tobytes())
+    forms = {"codes, packed to the bit": (folder / "bits").stat().st_size / len(some)}
+    forms |= {name: taken / count for name, taken in ours.items()}
     sample = world.embeddings(some)
     for name, kind in (("float32", np.float32), ("float16", np.float16), ("int8", np.int8)):
         forms[f"embeddings, {name}"] = _written(folder / "rows", sample.astype(kind)) / len(sample)
@@ -75,10 +84,22 @@ def _faiss_forms(sample: np.ndarray, folder: Path) -> dict[str, float]:
     ):
         index = faiss.index_factory(width, described, faiss.METRIC_INNER_PRODUCT)
         index.train(sample[:TRAINING])
+        faiss.write_index(index, str(folder / "empty"))
         index.add(sample)
         faiss.write_index(index, str(folder / "index"))
-        forms[name] = (folder / "index").stat().st_size / len(sample)
+        taken = (folder / "index").stat().st_size - (folder / "empty").stat().st_size
+        forms[name] = taken / len(sample)
     return forms
+
+
+def _embeddings(path: Path, world: World, kind: type[np.generic]) -> int:
+    """How many bytes of a file all embeddings take; they are written a block at a time."""
+    rows = np.lib.format.open_memmap(path, "w+", kind, (len(world), world.width))
+    for start in range(0, len(world), BLOCK):
+        some = np.arange(start, min(start + BLOCK, len(world)))
+        rows[some] = world.embeddings(some).astype(kind)
+    rows.flush()
+    return path.stat().st_size
 
 
 def _written(path: Path, array: np.ndarray) -> int:
@@ -90,7 +111,8 @@ def _written(path: Path, array: np.ndarray) -> int:
 
 def table(found: list[Stored]) -> Table:
     """Bytes an item, with the ratio to float32 first."""
-    made = Table(("form", "× smaller than float32", "bytes/item"), title=f"{found[0].n:,} items")
+    title = f"{found[0].n:,} items; codebooks, which all items share, don't count"
+    made = Table(("form", "× smaller than float32", "bytes/item"), title=title)
     for one in found:
         made.add(one.form, one.ratio_to_float32, one.bytes_per_item)
     return made

@@ -19,6 +19,8 @@ from genius.index.index import Index
 
 SIZES = (3, *[4096] * 8)
 """As the paper's codes: a modality, and eight levels of 4096."""
+OUR_SIZES = (3, *[1024] * 4, *[4096] * 4)
+"""As those of our own recipe for 10⁵ items."""
 HF = "HF generate"
 
 
@@ -33,7 +35,7 @@ class SpeedSettings:
     rounds: int = 5
     k: int = 10
     like_paper: bool = True
-    """Whether the network has T5-small's sizes; otherwise our own defaults."""
+    """Whether network and codes have the paper's sizes; otherwise our own defaults."""
     hugging_face: bool = True
     hugging_face_items: int = 20_000
     """How many its dictionary holds at most: a million take several gigabytes."""
@@ -43,6 +45,11 @@ class SpeedSettings:
     library_items: int = 1_000_000
     """Up to how many items the other libraries are measured at all."""
     seed: int = 0
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many codes each level has."""
+        return SIZES if self.like_paper else OUR_SIZES
 
     def __post_init__(self) -> None:
         if not self.items or min(self.items) < 100:
@@ -60,7 +67,9 @@ class Speed:
     queries_per_second: float
     ratio_to_hf: float | None
     ms: float
+    """Of a query: a call's time shared out over its batch."""
     p50_ms: float
+    """Of a call, for which all queries of a batch wait."""
     p99_ms: float
     bytes_per_item: float | None
     build_s: float | None
@@ -79,29 +88,29 @@ def measure_speed(settings: SpeedSettings, rows: Sequence[ours.Row] = ours.ROWS)
     with one_thread(), tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch:
         networks = Path(scratch, "networks")
         networks.mkdir()
-        ours.write_network(networks, settings.width, SIZES, like_paper=settings.like_paper)
+        ours.write_network(networks, settings.width, settings.sizes, like_paper=settings.like_paper)
         for count in settings.items:
             folder = Path(scratch, str(count))
             folder.mkdir()
             world = make_world(
                 folder,
                 count,
-                SIZES,
+                settings.sizes,
                 width=settings.width,
                 queries=settings.queries,
                 seed=settings.seed,
             )
-            found += speeds(world, networks, settings, rows)
+            found += speeds(world, ours.stand_ins(world, networks, rows), settings, rows)
     return found
 
 
 def speeds(
-    world: World, networks: Path | None, settings: SpeedSettings, rows: Sequence[ours.Row]
+    world: World, decoders: ours.Decoders, settings: SpeedSettings, rows: Sequence[ours.Row]
 ) -> list[Speed]:
     """Measure all systems in one world, in turns."""
     k = settings.k
     systems = ours.exhaustive(world, k)
-    systems += ours.systems(world, networks, rows, k=k) if networks else []
+    systems += ours.systems(world, decoders, rows, k=k)
     if settings.libraries and len(world) <= settings.library_items:
         systems += others.faiss_systems(world, graph_items=settings.graph_items, k=k)
         systems.append(others.usearch_system(world, items=settings.graph_items, k=k))
@@ -168,13 +177,10 @@ def table(found: Sequence[Speed], count: int) -> Table:
 
 
 def measure_index(path: Path, settings: SpeedSettings, rows: Sequence[ours.Row] = ours.ROWS) -> list[Speed]:
-    """Measure all systems over the items of an index, with queries that are like some of them."""
-    with (
-        one_thread(),
-        Index.open(path) as index,
-        tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch,
-    ):
+    """Measure all systems over the items of an index, by its model's decoders, with queries that are like
+    some of the items."""
+    with one_thread(), Index.open(path) as index:
         world = real_world(index, settings.queries, settings.seed)
-        sizes = [len(book) for book in world.codebooks]
-        ours.write_network(Path(scratch), world.vectors.shape[1], sizes, like_paper=settings.like_paper)
-        return speeds(world, Path(scratch), settings, rows)
+        learned = "decoder" in index.model.stages
+        known = [row for row in rows if learned or row.decoder is None]
+        return speeds(world, ours.trained(index.model, known), settings, known)

@@ -31,6 +31,8 @@ class System:
         left_out: seconds that it spent, since it was made, on what does not count.
         bytes_per_item, build_s: what it takes to keep its items, and to make it.
         items: how many it holds, if not all.
+        times: the seconds of each call: all of a batch wait for it.
+        medians: of each round, the seconds of a query.
     """
 
     name: str
@@ -60,7 +62,7 @@ class System:
         return float(np.median(self.medians))
 
     def quantile(self, share: float) -> float:
-        """Of the seconds that queries took."""
+        """Of the seconds that calls took."""
         return float(np.quantile(self.times, share))
 
 
@@ -85,5 +87,5 @@ def measure(systems: Sequence[System], queries: int, rounds: int) -> None:
             for call in range(count):
                 place = (number * count + call) * system.batch
                 times.append(system.turn(np.arange(place, place + system.batch) % queries))
-            system.times += times
+            system.times += [system.batch * seconds for seconds in times]
             system.medians.append(float(np.median(times)))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from random import Random
 from typing import Any
 
 import numpy as np
 
 from genius.data.records import Item, Query
+from genius.decode.runtime import Precision
 from genius.display import Table
 from genius.errors import InputError
 from genius.index import asking
@@ -48,8 +50,9 @@ def measure_whole(
     k: int = 10,
     beam: int = 50,
     decoder: str | None = None,
+    precision: Precision = "fp32",
 ) -> list[Whole]:
-    """Search for texts and pictures of the index's own items, evenly chosen, one query at a time."""
+    """Search for texts and pictures of some of the index's own items, one query at a time."""
     if unknown := set(modes) - set(MODES):
         raise InputError(f"unknown mode {sorted(unknown)[0]!r}: expected one of {', '.join(MODES)}")
     searcher = index.searcher
@@ -58,12 +61,12 @@ def measure_whole(
     found = []
     for name, some in kinds.items():
         for mode in modes:
-            chosen = decoders.choose(mode, decoder).decoder
+            chosen = decoders.choose(mode, decoder, precision).decoder
             engine = searcher.engine(chosen)
             times = []
             for number, query in enumerate(track([some[0], *some], f"{name}, {mode}", unit="queries")):
                 start = time.perf_counter()
-                index.search(query, k=k, beam=beam, mode=mode, decoder=decoder)
+                index.search(query, k=k, beam=beam, mode=mode, decoder=decoder, precision=precision)
                 whole = time.perf_counter() - start
                 marks = [time.perf_counter()]
                 asked = asking.asked(index.model, [query])
@@ -95,16 +98,20 @@ def _summed_up(name: str, mode: str, count: int, times: np.ndarray) -> Whole:
 
 
 def _queries(index: Index, most: int) -> dict[str, list[Query]]:
-    """Queries by text, by picture and by both, from the index's own items."""
+    """Queries by text, by picture and by both, from the index's own items: of each kind a random sample."""
     kinds: dict[str, list[Item]] = {"text": [], "picture": [], "both": []}
-    step = max(1, len(index) // (8 * most))
-    for number, item in enumerate(index):
-        if number % step == 0:
-            kind = "both" if item.text and item.image else "text" if item.text else "picture"
+    passed = dict.fromkeys(kinds, 0)
+    random = Random(0)
+    for item in index:
+        kind = "both" if item.text and item.image else "text" if item.text else "picture"
+        passed[kind] += 1
+        place = random.randrange(passed[kind])  # each has the same chance to be kept
+        if len(kinds[kind]) < most:
             kinds[kind].append(item)
+        elif place < most:
+            kinds[kind][place] = item
     return {
-        name: [Query(text=item.text, image=item.image) for item in items[:most]]
-        for name, items in kinds.items()
+        name: [Query(text=item.text, image=item.image) for item in items] for name, items in kinds.items()
     }
 
 

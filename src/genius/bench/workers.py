@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from genius.bench import ours
-from genius.bench.speed import SIZES, SpeedSettings
+from genius.bench.speed import SpeedSettings
 from genius.bench.timing import one_thread
 from genius.bench.world import make_world, open_world
 from genius.display import Table
@@ -50,54 +50,64 @@ def measure_workers(
     with tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch:
         networks = Path(scratch, "networks")
         networks.mkdir()
-        ours.write_network(networks, settings.width, SIZES, like_paper=settings.like_paper)
+        ours.write_network(networks, settings.width, settings.sizes, like_paper=settings.like_paper)
         for count in settings.items:
             folder = Path(scratch, str(count))
             folder.mkdir()
-            make_world(folder, count, SIZES, width=settings.width, queries=settings.queries)
+            make_world(folder, count, settings.sizes, width=settings.width, queries=settings.queries)
             for mode in modes:
                 row = ours.Row(mode, "int8", batch)
-                found.append(_together(folder, networks, row, count, workers, seconds))
+                work = _Work(folder, networks, row, settings.sizes, seconds)
+                found.append(_together(work, count, workers))
     return found
 
 
-def _together(
-    folder: Path, networks: Path, row: ours.Row, count: int, workers: int, seconds: float
-) -> Together:
+@dataclass(frozen=True)
+class _Work:
+    """What each worker does."""
+
+    folder: Path
+    networks: Path
+    row: ours.Row
+    sizes: tuple[int, ...]
+    seconds: float
+
+
+def _together(work: _Work, count: int, workers: int) -> Together:
     context = multiprocessing.get_context("spawn")  # a fork would share threads that do not exist
     ready, answers = context.Barrier(workers), context.Queue()
     started = [
-        context.Process(target=_work, args=(folder, networks, row, seconds, ready, answers), daemon=True)
-        for _ in range(workers)
+        context.Process(target=_answer, args=(work, ready, answers), daemon=True) for _ in range(workers)
     ]
     for process in started:
         process.start()
     try:
-        told = [answers.get(timeout=WAIT + 10 * seconds) for _ in started]
+        told = [answers.get(timeout=WAIT + 10 * work.seconds) for _ in started]
     except Exception as error:
         raise GeniusError("a worker did not answer: measure with fewer items or workers") from error
     finally:
         for process in started:
             process.join(timeout=10)
+            process.terminate()  # one that hangs
     rates, shares = zip(*told, strict=True)
-    return Together(row.name, count, workers, float(sum(rates)), float(sum(shares)))
+    return Together(work.row.name, count, workers, float(sum(rates)), float(sum(shares)))
 
 
-def _work(folder: Path, networks: Path, row: ours.Row, seconds: float, ready: Any, answers: Any) -> None:
+def _answer(work: _Work, ready: Any, answers: Any) -> None:
     """One worker: tells queries a second, and which share of a core it had."""
     with one_thread():
-        answers.put(_rate(folder, networks, row, seconds, ready))
+        answers.put(_rate(work, ready))
 
 
-def _rate(folder: Path, networks: Path, row: ours.Row, seconds: float, ready: Any) -> tuple[float, float]:
-    world = open_world(folder, SIZES)
-    system = ours.systems(world, networks, [row])[0]
+def _rate(work: _Work, ready: Any) -> tuple[float, float]:
+    world, row = open_world(work.folder, work.sizes), work.row
+    system = ours.systems(world, ours.stand_ins(world, work.networks, [row]), [row])[0]
     queries = len(world.vectors)
     system.turn(np.arange(row.batch) % queries)
     ready.wait(WAIT)
     start, used, answered = time.perf_counter(), time.thread_time(), 0
     before = system.left_out()
-    while time.perf_counter() - start < seconds:
+    while time.perf_counter() - start < work.seconds:
         system.turn((answered + np.arange(row.batch)) % queries)
         answered += row.batch
     # What the stand-in took does not count: neither as work nor as time.

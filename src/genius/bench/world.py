@@ -39,6 +39,8 @@ class World:
         joined: what items' embeddings are compared with, [queries, width].
         first: the modality's code that each query wants.
         pack_s: how many seconds it took to sort and pack the codes; None if that was not done here.
+        made_up: whether embeddings are the codes' own vectors with noise.
+        weight: how much embeddings count in re-ranking, beside codes.
     """
 
     parts: list[Part]
@@ -47,6 +49,8 @@ class World:
     joined: np.ndarray
     first: np.ndarray
     pack_s: float | None
+    made_up: bool = True
+    weight: float = 1.0
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -173,11 +177,25 @@ def _scale(width: int) -> float:
 
 
 def real_world(index: Index, queries: int, seed: int = 0) -> World:
-    """The items of an index, and queries that are like some of them: embeddings and codes with noise."""
+    """The items of an index, and queries that are like some of them: embeddings and codes with noise.
+
+    Raises InputError if items were removed: others would hold them still.
+    """
     random = np.random.default_rng(seed)
     quantizer, parts = index.model.quantizer, index.searcher.engine().parts
+    if any(part.allowed is not None for part in parts):
+        raise InputError("some items were removed: let go of them first with genius compact", path=index.path)
     nothing = np.zeros((0, index.model.width), np.float32)
-    world = World(parts, list(quantizer.codebooks), nothing, nothing, np.zeros(0, np.int64), None)
+    world = World(
+        parts,
+        list(quantizer.codebooks),
+        nothing,
+        nothing,
+        np.zeros(0, np.int64),
+        None,
+        made_up=False,
+        weight=index.model.rerank_weight,
+    )
     chosen = random.integers(0, len(world), queries)
     joined, codes = world.embeddings(chosen), world.codes(chosen)
     vectors = quantizer.reconstruct(codes)

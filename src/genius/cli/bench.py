@@ -39,7 +39,7 @@ def speed(
     rounds: Annotated[int, typer.Option(help="How often each system has its turn.")] = 5,
     queries: Annotated[int, typer.Option(help="How many different queries.")] = 64,
     small: Annotated[
-        bool, typer.Option("--small", help="A network of our default sizes instead of T5-small's.")
+        bool, typer.Option("--small", help="Network and codes of our default sizes, not of the paper's.")
     ] = False,
     hugging_face: Annotated[bool, typer.Option(help="Measure generate, to which ratios are.")] = True,
     hugging_face_items: Annotated[int, typer.Option(help="How many items its dictionary holds.")] = 20_000,
@@ -55,6 +55,7 @@ def speed(
     """Queries a second of our modes, of Hugging Face's generate, faiss and usearch; one thread each."""
     from genius.bench.plot import plot_speeds
     from genius.bench.speed import SpeedSettings, measure_index, measure_speed, table
+    from genius.errors import InputError
     from genius.progress import log_to_terminal
 
     log_to_terminal()
@@ -71,6 +72,8 @@ def speed(
         graph_items=graph_items,
     )
     if workers:
+        if index is not None or plot is not None:
+            raise InputError("--workers measures items that are made up, and has no plot")
         _together(settings, workers, as_json)
         return
     found = measure_speed(settings) if index is None else measure_index(index, settings)
@@ -143,6 +146,7 @@ def search(
     decoder: Annotated[
         str | None, typer.Option(help="geometry or learned; by default the model's own.")
     ] = None,
+    precision: Annotated[str, typer.Option(help="Of the learned decoder: fp32 or int8.")] = "fp32",
     model: Annotated[
         Path | None, typer.Option("--model", "-m", help="The index's model, if it was moved.")
     ] = None,
@@ -154,7 +158,7 @@ def search(
     from genius.progress import log_to_terminal
 
     log_to_terminal()
-    chosen: Any = {"modes": mode} if mode else {}
+    chosen: Any = {"precision": precision, **({"modes": mode} if mode else {})}
     with Index.open(path, model) as opened:
         found = measure_whole(opened, queries=queries, decoder=decoder, **chosen)
     if as_json:
