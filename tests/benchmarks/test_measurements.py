@@ -37,6 +37,20 @@ def test_beams_say_what_the_evaluation_says(
     assert run("beams", *arguments) == printed
 
 
+def test_modes_find_what_torch_finds(run: Run, trained: Path, miniature: Path) -> None:
+    printed = run("modes", "--tree", miniature, "--model", trained, "--queries", 0, "--json")
+    found = {(row["decoder"], row["mode"]): row for row in rows(printed)}
+    assert len(found) == 4 * 5
+    expected = evaluate_model(
+        miniature, trained, split="val", cache=pipeline.default_cache(), pools=("union",)
+    ).evaluation
+    for system, name in (("geometry", "geometry"), ("torch", "genius"), ("fp32", "genius")):
+        hit = 100 * expected.value(f"{name}+rerank", "union", "mean", "hit@5")
+        assert found[system, "paper"]["re-ranked"] == pytest.approx(hit, abs=0.5)
+        assert found[system, "exact"]["items"] <= found[system, "safe"]["items"]
+    assert "held    items that a later mode lacks: 0" in printed
+
+
 def test_decoders_train_and_are_kept(
     run: Run,
     trained: Path,

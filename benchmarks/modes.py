@@ -1,0 +1,157 @@
+"""What each mode finds in a benchmark's union pool: by torch, by ONNX Runtime in 32 and 8 bits, by geometry.
+
+    python benchmarks/modes.py --tree TREE --model MODEL [--queries 100] [--json]
+    python benchmarks/modes.py --tree TREE --model MODEL --split test --final
+
+Hit rates @5 in percent, means of the tasks, the wanted modality known, a beam of 50: plainly where whole
+codes are searched, and re-ranked as an index re-ranks; beside them how far that is from torch's mode `exact`
+in single precision, which is what the others should find. Then the modes are checked query by query, in
+single precision: what a mode has below its beams, the next one has too. Exits 1 if 8 bits or ONNX Runtime
+are more than half a point away, or if something is missing from a later mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measuring import Field, K, add_split, check_split, read_splits, show, union_members
+
+from genius.data.mbeir import Tree
+from genius.decode.decoding import Decoder
+from genius.display import Table
+from genius.encode.corpus import TaskQueries
+from genius.evaluate.coded import code
+from genius.model import Model
+from genius.search.asked import halves
+from genius.search.beam import BEAMS
+from genius.search.engine import Engine
+from genius.search.geometric import QuickGeometry
+from genius.search.hits import Mode
+from genius.search.packed import PackedCodes
+from genius.search.parts import Part
+from genius.search.walk import Found
+
+MODES: tuple[Mode, ...] = ("paper", "exact", "safe", "fast", "scan")
+PLAIN: tuple[Mode, ...] = ("paper", "exact")
+MOST = 0.5
+"""How many points a mode in 8 bits may be from the same mode by torch."""
+
+
+def main() -> int:
+    """Search in all modes with all decoders, print, and judge."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tree", type=Path, required=True)
+    parser.add_argument("--model", type=Path, required=True, help="with a learned decoder, or without")
+    parser.add_argument("--queries", type=int, default=100, help="of each task, at most; 0 is all")
+    add_split(parser)
+    options = parser.parse_args()
+    split = check_split(parser, options)
+    tree, model = Tree(options.tree), Model.open(options.model)
+    coded = code(model, read_splits(model, tree, (split, options.queries))[0])
+    field = Field(model, coded, union_members(tree, coded.embedded.pool, split))
+    part = pool(field)
+    rows: list[dict[str, Any]] = []
+    missing = 0
+    for name, decoder in decoders(options.model, model).items():
+        engine = Engine([part], decoder, model.quantizer.codebooks, model.rerank_weight)
+        rows += [
+            {"decoder": name, "mode": mode, "split": split, **measure(field, engine, mode)} for mode in MODES
+        ]
+        if name in ("torch", "geometry"):
+            missing += sum(left_out(field, engine, task) for task in field.tasks)
+    table = Table(("decoder", "mode", "plain", "re-ranked", "beside torch, exact", "items"))
+    exact = {row["decoder"]: row for row in rows if row["mode"] == "exact"}
+    beside = exact.get("torch", exact["geometry"])
+    for row in rows:
+        row["apart"] = row["re-ranked"] - beside["re-ranked"]
+        table.add(row["decoder"], row["mode"], row["plain"], row["re-ranked"], row["apart"], row["items"])
+    show(table, rows, as_json=options.json)
+    far = [row for row in rows if row["mode"] == "exact" and row["decoder"] != "geometry"]
+    worst = max((abs(row["apart"]) for row in far), default=0.0)
+    print(f"{'held' if worst <= MOST else 'MISSED':7} exact, furthest from torch: {worst:.2f} <= {MOST}")
+    print(f"{'held' if not missing else 'MISSED':7} items that a later mode lacks: {missing}")
+    return int(worst > MOST or missing > 0)
+
+
+def decoders(path: Path, model: Model) -> dict[str, Decoder]:
+    """By name; the learned one in all ways if there is one."""
+    found: dict[str, Decoder] = {}
+    if "decoder" in model.stages:
+        found["torch"] = Model.open(path, device="cpu").learned
+        found["fp32"], found["int8"] = model.learned, model.learned_decoder("int8")
+    return {**found, "geometry": QuickGeometry(model.geometry)}
+
+
+def pool(field: Field) -> Part:
+    """The union's items as an index keeps them."""
+    quantizer, joined = field.model.quantizer, field.coded.embedded.items.joined[field.members]
+    packed, order = PackedCodes.build(field.coded.codes[field.members], quantizer.sizes, quantizer.semantic)
+    scale = float(np.abs(joined).max()) / 127
+    return Part(
+        packed,
+        coarse=np.rint(joined[order] / scale).astype(np.int8),
+        exact=joined[order].astype(np.float16),
+        scale=scale,
+        numbers=order,
+        halves=halves(packed, quantizer.codebooks),
+    )
+
+
+def measure(field: Field, engine: Engine, mode: Mode) -> dict[str, float | None]:
+    """The figures of a mode: means of the tasks."""
+    plain: list[float] = []
+    reranked: list[float] = []
+    items: list[float] = []
+    for task in field.tasks:
+        vectors, first = asked(field, task)
+        search = engine.find(vectors, first=first, k=K, beams=BEAMS, mode=mode)
+        compared = engine.compared(search, field.coded.embedded.queries[task.task].joined)
+        every = np.arange(len(task))
+        if mode in PLAIN:
+            hits = engine.rank(search, compared, K, plain=True)
+            plain.append(field.hit(task, every, hits.numbers))
+        hits = engine.rank(search, compared, K, plain=False)
+        reranked.append(field.hit(task, every, hits.numbers))
+        items.append(float(hits.below.mean()))
+    return {
+        "plain": float(np.mean(plain)) if plain else None,
+        "re-ranked": float(np.mean(reranked)),
+        "items": float(np.mean(items)),
+    }
+
+
+def asked(field: Field, task: TaskQueries) -> tuple[np.ndarray, np.ndarray | None]:
+    """The vectors of a task's queries, and the first code that they want."""
+    return field.coded.queries[task.task], field.model.wanted_codes(task.want, len(task))
+
+
+def left_out(field: Field, engine: Engine, task: TaskQueries) -> int:
+    """How many items some mode has below the beams of a query, and the next mode has not."""
+    vectors, first = asked(field, task)
+    below = [rows_below(engine.find(vectors, first=first, beams=BEAMS, mode=mode).found) for mode in MODES]
+    return sum(
+        len(np.setdiff1d(fewer, more))
+        for earlier, later in pairwise(below)
+        for fewer, more in zip(earlier, later, strict=True)
+    )
+
+
+def rows_below(found: Found) -> Sequence[np.ndarray]:
+    """The sorted rows below each query's prefixes, in one part."""
+    starts, ends, bounds = found.starts[0], found.ends[0], found.bounds
+    return [
+        np.concatenate([np.zeros(0, np.int64), *map(np.arange, starts[some], ends[some])])
+        for some in (slice(*pair) for pair in pairwise(bounds))
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
