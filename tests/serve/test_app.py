@@ -116,6 +116,18 @@ def test_codes_are_the_cells_of_the_index(client: TestClient, served: Path) -> N
     assert second["children"] == client.get("/codes").json()["children"][1:2]
 
 
+def test_items_of_a_cell_and_of_its_children_are_asked_for_apart(client: TestClient) -> None:
+    def numbers(**asked: int) -> tuple[int, set[int]]:
+        shown = client.get("/codes", params=asked).json()
+        return len(shown["items"]), {len(child["items"]) for child in shown["children"]}
+
+    assert numbers(samples=7, child_samples=2) == (7, {2})
+    assert numbers(samples=0, child_samples=3) == (0, {3})
+    assert numbers(samples=5, child_samples=0) == (5, {0})
+    assert numbers(samples=5) == (5, {5})
+    assert client.get("/codes", params={"child_samples": 25}).status_code == 422
+
+
 def test_labels_are_words_of_the_texts_there(client: TestClient) -> None:
     cells = client.get("/codes/1").json()["children"]
     labelled = [cell for cell in cells if cell["label"]]

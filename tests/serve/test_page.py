@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -73,6 +74,17 @@ def drop(page: Any, content: bytes) -> None:
     page.evaluate(DROP, [base64.b64encode(content).decode(), "red.jpg"])
 
 
+def hold(page: Any, address: str) -> list[Any]:
+    """Requests that wait until the test lets them go on."""
+    held: list[Any] = []
+
+    def wait(route: Any) -> None:  # as Playwright takes no method of a list
+        held.append(route)
+
+    page.route(address, wait)
+    return held
+
+
 def ids(page: Any) -> list[str]:
     expect(page.locator("#results .score").first).to_be_visible()
     expect(page.locator("#results")).not_to_have_attribute("aria-busy", "true")
@@ -109,6 +121,32 @@ def test_search_by_a_dropped_picture_alone_and_with_words(page: Any, served: Pat
     page.screenshot(path=shots / "both.png")
     page.get_by_role("button", name="Remove the picture").click()
     expect(page.locator("#chosen")).to_be_hidden()
+
+
+def test_going_back_leaves_the_picture_behind(page: Any, served: Path) -> None:
+    red = square("red", side=64)
+    with Index.open(served) as index:
+        words = [hit.item.id for hit in index.search("green", k=24)]
+        both = [hit.item.id for hit in index.search("green", image=red, k=24)]
+    assert words != both
+    page.goto("/#/search?q=green")
+    shows(page, words, pictures=0)
+    drop(page, red)
+    shows(page, both, pictures=1)
+    page.go_back()
+    shows(page, words, pictures=0)
+    page.go_forward()
+    shows(page, both, pictures=1)
+    page.reload()  # the picture goes with what the page knew
+    shows(page, words, pictures=0)
+    expect(page).to_have_url(re.compile(r"\?q=green$"))
+
+
+def shows(page: Any, found: list[str], pictures: int) -> None:
+    """That there are these items, and in the form so many pictures."""
+    expect(page.locator("#chosen img")).to_have_count(pictures)
+    for place, id in enumerate(found):
+        expect(page.locator("#results .card").nth(place)).to_have_attribute("data-id", id)
 
 
 def test_a_picture_is_picked(page: Any, tmp_path: Path) -> None:
@@ -155,6 +193,65 @@ def test_explore_three_levels_down(page: Any, served: Path, shots: Path) -> None
         expect(page.locator(".cell-head .lead")).to_contain_text(f"{index.cell(prefix[:1]).count} items")
 
 
+def test_every_step_of_exploring_ends_at_its_heading(page: Any) -> None:
+    page.get_by_role("link", name="Explore").press("Enter")
+    held = hold(page, "**/codes/0?*")
+    page.locator('.cell[data-prefix="0"]').press("Enter")
+    status = page.locator("#explore-status")
+    expect(status).to_have_text("Loading…")
+    expect(status).to_be_focused()
+    assert page.locator("#cells > div.ghost").count() == 8
+    held[0].continue_()
+    expect(page.get_by_role("heading", name="Pictures")).to_be_focused()
+    expect(status).to_have_text("Pictures: 39 items")
+    page.locator(".crumbs a").first.press("Enter")
+    expect(page.get_by_role("heading", name="The collection")).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_label("What are you looking for?")).to_be_focused()
+
+
+def test_exploring_asks_for_no_more_items_than_it_shows(page: Any) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for address in ("/#/explore", "/#/explore/0"):
+        page.goto(address)
+        expect(page.locator(".cell").first).to_be_visible()
+    cells = [parse_qs(urlsplit(url).query) for url in asked if "/codes/" in url]
+    samples = [(one["samples"], one["child_samples"]) for one in cells]
+    assert samples == [(["0"], ["6"]), (["24"], ["6"])]
+
+
+def test_more_cells_go_on_where_the_others_end(page: Any) -> None:
+    cut = lambda route: route.continue_(url=route.request.url.replace("children=48", "children=2"))  # noqa: E731
+    page.route("**/codes/0?*", cut)
+    page.goto("/#/explore/0")
+    page.get_by_role("button", name="Show more cells").press("Enter")
+    expect(page.locator(".cell").nth(2)).to_be_focused()
+    expect(page.locator("#explore-status")).to_have_text("3 of 3 cells")
+    expect(page.get_by_role("button", name="Show more cells")).to_have_count(0)
+
+
+@pytest.mark.parametrize("address", ["%E0", "no-code", "1--2"])
+def test_an_address_that_is_no_code(page: Any, address: str) -> None:
+    page.goto(f"/#/explore/{address}")
+    expect(page.locator("#explore-status")).to_contain_text("names no code")
+    expect(page.locator("#explore-status")).to_be_focused()
+    page.get_by_role("button", name="Show the collection").click()
+    expect(page.get_by_role("heading", name="The collection")).to_be_focused()
+
+
+@pytest.mark.parametrize("address", ["#/explore/0", "#/search?q=red"])
+def test_the_skip_link_leaves_everything_as_it_is(page: Any, address: str) -> None:
+    page.goto(f"/{address}")
+    shown = page.locator(".cell:visible, .score:visible")
+    expect(shown.first).to_be_visible()
+    number = shown.count()
+    page.get_by_role("link", name="Skip to the content").press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    assert page.url.endswith(address)
+    assert shown.count() == number
+
+
 def test_what_goes_wrong_is_said_and_can_be_tried_again(page: Any, shots: Path) -> None:
     body = '{"error": {"kind": "busy", "message": "too many <b>searches</b> are waiting"}}'
     page.route("**/search", lambda route: route.fulfill(status=503, body=body))
@@ -173,16 +270,27 @@ def test_what_goes_wrong_is_said_and_can_be_tried_again(page: Any, shots: Path) 
 def test_more_like_this(page: Any) -> None:
     page.goto("/#/search?q=red")
     first = ids(page)[0]
-    page.locator("#results .card").first.get_by_role("button", name="More like").click()
+    held = hold(page, "**/search")
+    page.locator("#results .card").first.get_by_role("button", name="More like").press("Enter")
     expect(page).to_have_url(re.compile("near="))
+    expect(page.locator("#search-status")).to_have_text("Searching…")
+    expect(page.locator("#search-status")).to_be_focused()
+    held[0].continue_()
     expect(page.locator(f'#results .card[data-id="{first}"]')).to_have_count(0)
     assert ids(page)
+    expect(page.locator("#search-status")).to_have_text("24 items, best first")
+    expect(page.locator("#search-status")).to_be_focused()
 
 
 def test_a_token_is_asked_for_and_pictures_come_with_it(browser: Any, served: Path) -> None:
     with running_service(Settings(served, port=0, token="secret")) as url:
         page = browser.new_page(base_url=url)
         page.goto("/")
+        for given, complaint in (("wrong", "was not accepted"), ("schlüssel €", "plain letters")):
+            page.get_by_label("Token", exact=True).fill(given)
+            page.keyboard.press("Enter")
+            expect(page.locator("#token-wrong")).to_contain_text(complaint)
+            assert page.evaluate("() => sessionStorage.length") == 0
         page.get_by_label("Token", exact=True).fill("secret")
         page.keyboard.press("Enter")
         expect(page.locator("#facts")).to_have_text("99 items")

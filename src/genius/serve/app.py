@@ -123,10 +123,14 @@ def _add_searching(app: FastAPI, service: Service) -> None:
         prefix: str = "",
         start: int = Query(0, ge=0, le=1 << 31, description="The first child to show."),
         children: int = Query(48, ge=0, le=CHILDREN, description="How many children."),
-        samples: int = Query(6, ge=0, le=SAMPLES, description="How many items of each cell."),
+        samples: int = Query(6, ge=0, le=SAMPLES, description="How many items of the cell."),
+        child_samples: int | None = Query(
+            None, ge=0, le=SAMPLES, description="How many items of each child; like `samples` if not given."
+        ),
     ) -> Response:
         """What lies under a code: how many items, some of them, a label, and the codes that follow."""
-        found = await service.cell(prefix, start, children, samples)
+        of_children = samples if child_samples is None else child_samples
+        found = await service.cell(prefix, start, children, samples, of_children)
         return _json(cell_fields(found, len(service.index.coding.sizes)))
 
 

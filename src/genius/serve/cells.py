@@ -72,12 +72,14 @@ class Atlas:
         self._background = Background()
         self._counted = -1
 
-    def look(self, prefix: Prefix, *, start: int, children: int, samples: int) -> LabelledCell:
+    def look(
+        self, prefix: Prefix, *, start: int, children: int, samples: int, child_samples: int
+    ) -> LabelledCell:
         """What lies under a prefix, and so many cells below it from `start` on, with some items each."""
         self._refresh()
         cell = self._cell(prefix, samples)
         below = [(*prefix, code) for code, _ in cell.children[start : start + children]]
-        shown = [LabelledCell(self._cell(child, samples), self.label(child)) for child in below]
+        shown = [LabelledCell(self._cell(child, child_samples), self.label(child)) for child in below]
         return LabelledCell(cell, self.label(prefix), tuple(shown))
 
     def label(self, prefix: Prefix) -> str:

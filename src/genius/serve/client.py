@@ -202,8 +202,9 @@ class Client:
         """What lies under a prefix of codes, with so many of its items."""
         start, children = 0, []
         while True:
-            asked = urlencode({"start": start, "children": 200, "samples": 0 if start else items})
-            found = self._caller.call("GET", f"/codes/{quote(written(tuple(prefix)))}?{asked}")
+            asked = {"start": start, "children": 200, "samples": 0 if start else items, "child_samples": 0}
+            place = f"/codes/{quote(written(tuple(prefix)))}?{urlencode(asked)}"
+            found = self._caller.call("GET", place)
             if not start:
                 first = found
             children += [(child["code"], child["count"]) for child in found["children"]]

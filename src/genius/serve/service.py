@@ -80,18 +80,19 @@ class Service:
             raise Refusal(404, "this item has no picture")
         return self._thumbnails.of(item.image, size)
 
-    async def cell(self, prefix: str, start: int, children: int, samples: int) -> LabelledCell:
+    async def cell(
+        self, prefix: str, start: int, children: int, samples: int, child_samples: int
+    ) -> LabelledCell:
         """What lies under a code. Raises InputError for a prefix that can't be."""
         wanted = parse_prefix(prefix)
-        return await self._readers.run(
-            lambda: self._atlas.look(wanted, start=start, children=children, samples=samples)
-        )
+        asked = {"start": start, "children": children, "samples": samples, "child_samples": child_samples}
+        return await self._readers.run(lambda: self._atlas.look(wanted, **asked))
 
     async def modalities(self) -> dict[str, int]:
         """How many items there are of each modality, where the first code tells."""
         if not self.index.coding.told:
             return {}
-        found = await self.cell("", 0, 0, 0)
+        found = await self.cell("", 0, 0, 0, 0)
         return {MODALITIES[code].value: count for code, count in sorted(found.cell.children)}
 
     # --- changing

@@ -3,6 +3,7 @@
 import { $ } from "./dom.js";
 
 const KEY = "genius token";
+const PLAIN = /^[ -~]+$/;
 let asking = null;
 
 export class Refused extends Error {
@@ -14,35 +15,50 @@ export class Refused extends Error {
 
 const token = () => sessionStorage.getItem(KEY);
 
-function headers() {
-  return token() ? { Authorization: `Bearer ${token()}` } : {};
-}
+const complain = (message) => { $("token-wrong").textContent = message; };
 
-/** Ask for the token, once for all who need it. */
-function askForToken() {
-  asking ??= new Promise((done) => {
+/** Ask for a token; false if none is given. */
+function askForToken(complaint) {
+  return new Promise((done) => {
     const dialog = $("token");
     $("token-text").value = "";
+    complain(complaint);
+    dialog.returnValue = "";
     dialog.addEventListener("close", () => {
-      const given = $("token-text").value.trim();
-      if (given) sessionStorage.setItem(KEY, given);
+      const given = dialog.returnValue === "given";
+      if (given) sessionStorage.setItem(KEY, $("token-text").value.trim());
       asking = null;
-      done(Boolean(given));
+      done(given);
     }, { once: true });
     dialog.showModal();
   });
+}
+
+$("token-form").addEventListener("submit", (event) => {
+  if (PLAIN.test($("token-text").value.trim())) return;
+  event.preventDefault(); // the service takes no other, and no request can carry some
+  complain("A token is made of plain letters, digits and signs. This one is not.");
+});
+
+/** Another token than the one that was refused, asked for once for all who need it. */
+async function replaceToken(refused) {
+  if (!asking && token() && token() !== refused) return true; // somebody was asked meanwhile
+  sessionStorage.removeItem(KEY);
+  asking ??= askForToken(refused ? "The token was not accepted." : "");
   return asking;
 }
 
 async function call(path, options = {}) {
+  const shown = token();
+  const authorization = shown ? { Authorization: `Bearer ${shown}` } : {};
   let answer;
   try {
-    answer = await fetch(path, { ...options, headers: { ...headers(), ...options.headers } });
+    answer = await fetch(path, { ...options, headers: { ...authorization, ...options.headers } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, "The service does not answer. Is it still running?");
   }
-  if (answer.status === 401 && (await askForToken())) return call(path, options);
+  if (answer.status === 401 && (await replaceToken(shown))) return call(path, options);
   if (!answer.ok) {
     let message = `The service answers ${answer.status}.`;
     try {
@@ -66,8 +82,10 @@ export async function search(asked, picture, signal) {
   return (await call("/search", { method: "POST", body: form, signal })).json();
 }
 
-export async function cell(prefix, { children = 48, samples = 6, start = 0, signal } = {}) {
-  return (await call(`/codes/${prefix}?children=${children}&samples=${samples}&start=${start}`, { signal })).json();
+/** A cell with some `samples` of its items, and so many `children` with some `faces` of theirs. */
+export async function cell(prefix, { samples = 0, children = 0, faces = 0, start = 0, signal } = {}) {
+  const asked = new URLSearchParams({ samples, children, child_samples: faces, start });
+  return (await call(`/codes/${prefix}?${asked}`, { signal })).json();
 }
 
 export const item = async (id) => (await call(`/items/${encodeURIComponent(id)}`)).json();

@@ -7,6 +7,16 @@ import { show as search, start } from "./search.js";
 
 const PREFIX = /^(?:(?:\*|\d+)(?:-\d+)*)?$/;
 
+/** The code that an address names, or null if it can't be one. */
+function prefixIn(path) {
+  try {
+    const prefix = decodeURIComponent(path.slice("/explore/".length));
+    return PREFIX.test(prefix) ? prefix : null;
+  } catch {
+    return null; // a percent sign that stands for no letter
+  }
+}
+
 function route() {
   const [path, parts] = location.hash.slice(1).split(/\?(.*)/s);
   const exploring = path.startsWith("/explore");
@@ -18,14 +28,17 @@ function route() {
   }
   document.title = exploring ? "genius · Explore" : "genius · Search";
   if (exploring) {
-    const prefix = decodeURIComponent(path.slice("/explore/".length));
     window.scrollTo(0, 0);
-    explore(PREFIX.test(prefix) ? prefix : "");
+    explore(prefixIn(path));
   } else {
     search(new URLSearchParams(parts ?? ""));
   }
 }
 
 start();
+$("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // its address would be taken for an empty search
+  $("main").focus();
+});
 window.addEventListener("hashchange", route);
 learn().then(route);

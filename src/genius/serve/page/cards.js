@@ -3,6 +3,9 @@
 import { showPicture } from "./api.js";
 import { make, nameOf } from "./dom.js";
 
+/** How many items of a cell its face shows. */
+export const FACES = 6;
+
 const alternative = (item) => item.text || `Picture ${item.id}`;
 
 /** A picture, or where there is none the text. */
@@ -35,7 +38,8 @@ export function card(item, { hit = null, why = null, similar = null } = {}) {
   return make("li", { class: "card", "data-id": item.id }, tile(item, 384), words, facts, name, actions);
 }
 
-/** Up to six tiles, as the face of a cell. */
+/** A few tiles, as the face of a cell. */
 export function mosaic(some, size = 96) {
-  return make("div", { class: `mosaic of${Math.min(6, some.length)}` }, ...some.slice(0, 6).map((item) => tile(item, size)));
+  const shown = some.slice(0, FACES);
+  return make("div", { class: `mosaic of${shown.length}` }, ...shown.map((item) => tile(item, size)));
 }

@@ -25,8 +25,8 @@ export const MODALITIES = ["Pictures", "Texts", "Pairs"];
 export const nameOf = (modality) => NAMES[modality] ?? modality;
 
 /** Several things to wait for, shown as grey shapes. */
-export function ghosts(number, kind) {
-  return Array.from({ length: number }, () => make("li", { class: `ghost ${kind}`, "aria-hidden": "true" }));
+export function ghosts(number, kind, name = "li") {
+  return Array.from({ length: number }, () => make(name, { class: `ghost ${kind}`, "aria-hidden": "true" }));
 }
 
 /** A message in a status area, with something to do about it. */
@@ -36,4 +36,13 @@ export function say(area, message, kind = "", action = null) {
   if (!message) return;
   area.append(make("p", { text: message }));
   if (action) area.append(make("button", { type: "button", class: "quiet", text: action.text, onclick: action.run }));
+}
+
+/** Give the focus to what comes after the element that had it, which is gone, hidden or `before`. */
+export function follow(target, before = null) {
+  const held = document.activeElement;
+  const lost = !held || held === document.body || held === before || held.closest("[hidden]");
+  if (!lost) return; // who has gone elsewhere meanwhile stays there
+  target.focus({ preventScroll: true });
+  window.scrollTo(0, 0);
 }

@@ -1,8 +1,8 @@
 // Explore: the collection as a tree of codes, from coarse to fine.
 
 import * as api from "./api.js";
-import { card, mosaic } from "./cards.js";
-import { $, ghosts, items, make, MODALITIES, say } from "./dom.js";
+import { card, FACES, mosaic } from "./cards.js";
+import { $, follow, ghosts, items, make, MODALITIES, say } from "./dom.js";
 import { facts } from "./facts.js";
 
 const PAGE = 48;
@@ -25,32 +25,50 @@ function crumbs(prefix) {
   const places = ["", ...codes.map((_, level) => codes.slice(0, level + 1).join("-"))];
   const links = places.map((place, number) => make("li", {}, make("a", {
     href: `#/explore/${place}`,
+    "data-prefix": place,
     text: nameOf(place),
     "aria-current": number === places.length - 1 ? "page" : null,
   })));
   $("crumbs").replaceChildren(make("ol", {}, ...(prefix ? links : [])));
 }
 
+/** Show a cell; null is one that can't be. */
 export async function show(prefix) {
   running?.abort();
   const mine = (running = new AbortController());
-  crumbs(prefix);
-  say($("explore-status"), "");
-  $("cell-head").replaceChildren();
-  $("cell-items").replaceChildren();
+  clear(prefix ?? "");
+  if (prefix === null) {
+    const home = () => { location.hash = "#/explore"; };
+    wrong("This address names no code. One is written as in 0-17-3.", "Show the collection", home);
+    return;
+  }
   $("cells").setAttribute("aria-busy", "true");
-  $("cells").replaceChildren(...ghosts(8, "wide"));
+  $("cells").replaceChildren(...ghosts(8, "wide", "div"));
+  say($("explore-status"), "Loading…");
+  follow($("explore-status"));
   try {
-    const found = await api.cell(prefix, { children: PAGE, samples: prefix ? FEW : 6, signal: mine.signal });
+    const samples = prefix ? FEW : 0; // of the whole collection only cells are shown
+    const found = await api.cell(prefix, { samples, children: PAGE, faces: FACES, signal: mine.signal });
     if (mine === running) present(prefix, found);
     await nameAncestors(prefix, mine);
   } catch (error) {
     if (error.name === "AbortError" || mine !== running) return;
-    $("cells").replaceChildren();
-    say($("explore-status"), error.message, "wrong", { text: "Try again", run: () => show(prefix) });
+    clear(prefix);
+    wrong(error.message, "Try again", () => show(prefix));
   } finally {
     if (mine === running) $("cells").removeAttribute("aria-busy");
   }
+}
+
+function clear(prefix) {
+  crumbs(prefix);
+  for (const id of ["cell-head", "cells", "cell-items"]) $(id).replaceChildren();
+  $("cells").removeAttribute("aria-busy");
+}
+
+function wrong(message, text, run) {
+  say($("explore-status"), message, "wrong", { text, run });
+  follow($("explore-status"));
 }
 
 /** Who comes by a link has not seen the cells above. */
@@ -59,11 +77,12 @@ async function nameAncestors(prefix, mine) {
   for (let depth = 2; depth < codes.length; depth += 1) {
     const place = codes.slice(0, depth).join("-");
     if (!labels.has(place)) {
-      const found = await api.cell(place, { children: 0, samples: 0, signal: mine.signal });
+      const found = await api.cell(place, { signal: mine.signal });
       labels.set(place, found.label);
     }
   }
-  if (mine === running) crumbs(prefix);
+  if (mine !== running) return;
+  for (const link of $("crumbs").querySelectorAll("a")) link.textContent = nameOf(link.dataset.prefix);
 }
 
 function present(prefix, found) {
@@ -76,8 +95,10 @@ function present(prefix, found) {
   const single = found.children_total <= 1 && found.count <= FEW;
   $("cells").replaceChildren(...(single ? [] : cells));
   if (found.children_total > found.children.length) more(prefix, found);
-  if (!found.count) say($("explore-status"), "There is nothing under this code.", "empty");
+  if (found.count) say($("explore-status"), `${nameOf(prefix)}: ${items(found.count)}`, "unseen");
+  else say($("explore-status"), "There is nothing under this code.", "empty");
   if (prefix && found.count && (found.count <= FEW || !found.children_total)) all(found);
+  follow($("cell-head").firstChild, $("explore-status"));
 }
 
 function head(prefix, found) {
@@ -86,7 +107,8 @@ function head(prefix, found) {
   const lead = prefix
     ? `${items(found.count)}${finer}`
     : "Every item has a code, from coarse to fine. Walk down: each step keeps what is more alike.";
-  $("cell-head").replaceChildren(make("h1", { text: nameOf(prefix) }), make("p", { class: "lead" }, code, make("span", { text: lead })));
+  const title = make("h1", { tabindex: -1, text: nameOf(prefix) });
+  $("cell-head").replaceChildren(title, make("p", { class: "lead" }, code, make("span", { text: lead })));
 }
 
 function link(child) {
@@ -108,18 +130,25 @@ function together(found) {
 function more(prefix, found) {
   const button = make("button", { type: "button", class: "quiet", text: "Show more cells" });
   let start = found.children.length;
+  let loading = false;
   button.addEventListener("click", async () => {
-    button.disabled = true;
+    if (loading) return; // it is not disabled meanwhile: it would lose the focus
+    loading = true;
+    say($("explore-status"), "Loading…", "unseen");
     try {
-      const next = await api.cell(prefix, { children: PAGE, samples: 6, start });
+      const next = await api.cell(prefix, { children: PAGE, faces: FACES, start });
+      if (!button.isConnected) return;
       for (const child of next.children) labels.set(child.prefix, child.label);
-      $("cells").append(...next.children.map(link));
-      start += next.children.length;
-      button.disabled = false;
-      if (start >= next.children_total || !next.children.length) button.remove();
+      const cells = next.children.map(link);
+      $("cells").append(...cells);
+      start += cells.length;
+      say($("explore-status"), `${start} of ${next.children_total} cells`, "unseen");
+      if (document.activeElement === button) cells[0]?.focus();
+      if (start >= next.children_total || !cells.length) button.remove();
     } catch (error) {
-      button.disabled = false;
-      say($("explore-status"), error.message, "wrong");
+      if (button.isConnected) say($("explore-status"), error.message, "wrong");
+    } finally {
+      loading = false;
     }
   });
   $("cell-items").replaceChildren(make("p", { class: "centre" }, button));

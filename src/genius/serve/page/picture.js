@@ -4,6 +4,17 @@ import { $, make } from "./dom.js";
 
 const isPicture = (file) => file && file.type.startsWith("image/");
 
+const kept = new Map();
+
+/** Keep a picture while the tab lives, so that one can go back to its search; gives its name in addresses. */
+export function keep(file) {
+  const name = Date.now().toString(36); // never that of a picture from before a reload
+  kept.set(name, file);
+  return name;
+}
+
+export const pictureCalled = (name) => kept.get(name) ?? null;
+
 /** Watch for pictures; `took` is called with each. */
 export function watchPictures(took) {
   $("file").addEventListener("change", () => {

@@ -2,8 +2,8 @@
 
 import * as api from "./api.js";
 import { card, tile } from "./cards.js";
-import { $, count, ghosts, make, say } from "./dom.js";
-import { preview, showChosen, watchPictures } from "./picture.js";
+import { $, count, follow, ghosts, make, say } from "./dom.js";
+import { keep, pictureCalled, preview, showChosen, watchPictures } from "./picture.js";
 import { openWhy } from "./why.js";
 
 const HITS = 24;
@@ -17,10 +17,10 @@ const wanted = () => document.querySelector("input[name=want]:checked").value;
 /** What the form says, as an address can hold it. */
 function address() {
   const parts = new URLSearchParams();
-  if ($("text").value.trim() && !near) parts.set("q", $("text").value.trim());
-  if (near) parts.set("near", near);
-  if (wanted()) parts.set("want", wanted());
-  if ($("instruction").value.trim()) parts.set("i", $("instruction").value.trim());
+  const query = { q: $("text").value.trim(), picture, i: $("instruction").value.trim() };
+  for (const [name, value] of Object.entries({ ...(near ? { near } : query), want: wanted() })) {
+    if (value) parts.set(name, value);
+  }
   return `#/search${parts.size ? `?${parts}` : ""}`;
 }
 
@@ -34,25 +34,30 @@ function asked() {
   return fields;
 }
 
-/** Set the form to what an address says, and search. A picture is not in an address, and stays. */
+/** Set the form to what an address says, and search. */
 export function show(parts) {
-  const query = parts.get("q") ?? "";
-  if (parts.get("near") !== near) takeNear(parts.get("near"));
-  if (!near && (query || !picture)) $("text").value = query;
-  $("instruction").value = parts.get("i") ?? "";
+  const name = parts.get("picture");
+  choose(parts.get("near") || null, pictureCalled(name) && name);
+  $("text").value = near ? "" : parts.get("q") ?? "";
+  $("instruction").value = near ? "" : parts.get("i") ?? "";
   const radio = document.querySelector(`input[name=want][value="${CSS.escape(parts.get("want") ?? "")}"]`);
   if (radio) radio.checked = true;
+  if (name !== picture) history.replaceState(null, "", address()); // a reload has lost the picture
   run();
 }
 
-function takeNear(id) {
+/** Search by an item, by a picture or by neither, and show it. */
+function choose(id, name) {
+  if (id === near && name === picture) return;
   near = id;
-  if (!id) {
-    showChosen(null);
-    return;
-  }
-  picture = null;
-  $("text").value = "";
+  picture = id ? null : name;
+  $("instruction").disabled = Boolean(near);
+  if (near) showNear(near);
+  else if (picture) showChosen(preview(pictureCalled(picture)), "the picture", clearChosen);
+  else showChosen(null);
+}
+
+function showNear(id) {
   showChosen(make("span", { class: "like", text: "like this" }), "an item", clearChosen);
   api.item(id).then((found) => {
     if (near === id) showChosen(tile(found, 96), found.text || found.id, clearChosen);
@@ -60,19 +65,12 @@ function takeNear(id) {
 }
 
 function takePicture(file) {
-  if (location.hash.startsWith("#/explore")) location.hash = "#/search";
-  near = null;
-  picture = file;
-  last = null;
-  showChosen(preview(file), "the picture", clearChosen);
+  choose(null, keep(file));
   submit();
 }
 
 function clearChosen() {
-  picture = null;
-  near = null;
-  last = null;
-  showChosen(null);
+  choose(null, null);
   $("text").focus();
   submit();
 }
@@ -84,25 +82,30 @@ function submit() {
   else location.hash = here;
 }
 
-async function run() {
-  const fields = asked();
-  const key = JSON.stringify([fields, picture && [picture.name, picture.size, picture.lastModified]]);
-  if (key === last) return;
-  last = key;
-  running?.abort();
-  running = null;
-  if (!fields.text && !fields.near && !picture) {
-    welcome();
-    return;
+/** Search, unless it is what was searched last. */
+function run() {
+  const key = JSON.stringify([asked(), picture]);
+  if (key !== last) {
+    last = key;
+    find(asked(), pictureCalled(picture));
   }
+  follow($("search-status"));
+}
+
+async function find(fields, file) {
+  running?.abort();
   const mine = (running = new AbortController());
-  say($("search-status"), "");
-  $("results").classList.remove("welcome");
+  const nothing = !fields.text && !fields.near && !file;
+  say($("search-status"), nothing ? "Loading…" : "Searching…");
   $("results").setAttribute("aria-busy", "true");
-  $("results").replaceChildren(...ghosts(12, "tall"));
+  $("results").replaceChildren(...ghosts(nothing ? 0 : 12, "tall"));
   try {
-    const found = await api.search(fields, picture, mine.signal);
-    if (mine === running) present(found, explaining(fields, picture));
+    const found = nothing
+      ? await api.cell("", { samples: HITS, signal: mine.signal })
+      : await api.search(fields, file, mine.signal);
+    if (mine !== running) return;
+    if (nothing) welcome(found);
+    else present(found, explaining(fields, file));
   } catch (error) {
     if (error.name === "AbortError" || mine !== running) return;
     last = null;
@@ -138,31 +141,21 @@ function present(found, explain) {
 }
 
 /** Before a search: some of what there is. */
-async function welcome() {
-  say($("search-status"), "");
-  $("results").replaceChildren();
-  try {
-    const some = await api.cell("", { children: 0, samples: 24 });
-    if (running || last !== JSON.stringify([asked(), null])) return;
-    if (!some.count) {
-      say($("search-status"), "The collection is empty: add items, and they can be found at once.", "empty");
-      return;
-    }
-    say($("search-status"), "Some of what is here. Search for it, or explore the collection by its codes.");
-    $("results").classList.add("welcome");
-    $("results").replaceChildren(...some.items.map((item) => card(item, {
-      similar: () => { location.hash = `#/search?${new URLSearchParams({ near: item.id })}`; },
-    })));
-  } catch (error) {
-    last = null;
-    say($("search-status"), error.message, "wrong", { text: "Try again", run });
+function welcome(some) {
+  if (!some.count) {
+    say($("search-status"), "The collection is empty: add items, and they can be found at once.", "empty");
+    return;
   }
+  say($("search-status"), "Some of what is here. Search for it, or explore the collection by its codes.");
+  $("results").replaceChildren(...some.items.map((item) => card(item, {
+    similar: () => { location.hash = `#/search?${new URLSearchParams({ near: item.id })}`; },
+  })));
 }
 
 export function start() {
   $("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    if (near && $("text").value.trim()) takeNear(null);
+    if (near && $("text").value.trim()) choose(null, null);
     last = null;
     submit();
   });
@@ -173,6 +166,7 @@ export function start() {
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
       if (!location.hash.startsWith("#/search")) location.hash = "#/search";
+      $("search").hidden = false; // what is hidden can't have the focus, and the address is read later
       $("text").focus();
     }
   });

@@ -34,7 +34,8 @@ function frame(hit, path) {
   const title = make("h2", { id: "why-title", text: "How this was found" });
   const says = make("p", {
     class: "lead",
-    text: "The search wrote this item's code number by number. Each number narrows the collection; the bar is its share of the probability.",
+    text: "Each number of the item's code narrows the collection; the bar is its probability after those "
+      + "before. A search may stop early and compare what is left: the rest is then worked out afterwards.",
   });
   const subject = make("div", { class: "subject" }, tile(hit.item, 192), make(
     "div",
@@ -82,7 +83,7 @@ function row(hit, level) {
   async function fill() {
     if (same) return; // it leads to the same items as the number before
     try {
-      const found = await api.cell(prefix, { children: 0, samples: 8 });
+      const found = await api.cell(prefix, { samples: 8 });
       if (found.label) label.textContent = found.label;
       samples.replaceChildren(...found.items.map((item) => tile(item, 96)));
     } catch {
