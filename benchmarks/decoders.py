@@ -6,8 +6,9 @@
 Embeddings and codes are the model's. Hit rates @5 in percent, union pool, the wanted modality known, a beam
 of 50: plain and re-ranked, means of the tasks; which share of positives survives the beam after one, two and
 all semantic codes; plain hit rates of targets seen and unseen in training, for the tasks that have both; and
-the milliseconds of a query searched alone by one thread, as published (the mode `paper`). What is trained is
-kept in --work and not trained again.
+the milliseconds of a query searched alone by one thread, as published (the mode `paper`) and in the mode
+`fast`. Beside the networks: geometry alone, and a network for the first one or two semantic codes whose work
+geometry finishes. What is trained is kept in --work and not trained again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from measuring import (
 )
 
 from genius.data.mbeir import Split, Tree
-from genius.decode.decoding import Decoder
+from genius.decode.decoding import Decoder, Decoding
 from genius.decode.runtime import TABLE, OnnxDecoder
 from genius.display import Table
 from genius.evaluate.beamed import Coded
@@ -44,6 +45,8 @@ from genius.evaluate.run import training_view
 from genius.model import Model
 from genius.search.beam import BEAMS, prefix_survival, ranked_items
 from genius.search.engine import Engine
+from genius.search.geometric import QuickGeometry
+from genius.search.hits import Mode
 from genius.search.packed import PackedCodes
 from genius.search.parts import Part
 from genius.train.decoder import DecoderStage, DecoderTraining
@@ -51,6 +54,7 @@ from genius.train.loop import train
 from genius.train.run import read_recipe
 
 TIMED = 30
+TIMED_MODES: tuple[Mode, ...] = ("paper", "fast")
 
 
 def sized(layers: int, width: int, heads: int, prefix: int) -> dict[str, Any]:
@@ -78,6 +82,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "size 6 × 512 (the paper's)": sized(6, 512, 8, 30),
     "random start instead of codebooks": {"start_from_codebooks": False},
 }
+GEOMETRY = "geometry alone"
+RELAYS = {"one semantic code, then geometry": 1, "two semantic codes, then geometry": 2}
+"""By how many codes the recipe's network writes."""
 
 
 def main() -> None:
@@ -90,21 +97,24 @@ def main() -> None:
     parser.add_argument("--recipe", type=Path, default=ROOT / "recipes" / "minibeir.toml")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--queries", type=int, default=300, help="of each task, at most; 0 is all")
-    parser.add_argument("--only", nargs="*", choices=list(VARIANTS), metavar="NAME", help="; ".join(VARIANTS))
+    names = [GEOMETRY, *VARIANTS, *RELAYS]
+    parser.add_argument("--only", nargs="*", choices=names, metavar="NAME", help="; ".join(names))
     parser.add_argument("--work", type=Path, default=Path("out/decoders"))
     add_split(parser)
     options = parser.parse_args()
     split = check_split(parser, options)
     tree, model, recipe = Tree(options.tree), Model.open(options.model), read_recipe(options.recipe)
     settings, rows, ground = recipe.decoder or DecoderTraining(), [], None
-    for name in options.only or VARIANTS:
-        changed = vary(settings, options.steps, **VARIANTS[name])
+    for name in options.only or names:
+        changed = vary(settings, options.steps, **VARIANTS.get(name, {}))
         # Variants that come to the same are trained once; other codes or another setting are another run.
         folder = options.work / trained_on(model.quantizer.codebooks, recipe.seed, changed)
         kept, key = Kept(folder / "figures.jsonl"), f"{split} {options.queries}"
+        if name not in VARIANTS:
+            key = f"{key} {name}"
         if key not in kept:
             ground = ground or prepare(model, tree, split, options.queries)
-            kept[key] = measure(ground, changed, folder, recipe.seed)
+            kept[key] = measure(ground, name, changed, folder, recipe.seed)
         rows.append({"variant": name, "split": split, "steps": options.steps, **kept[key]})
     table = Table(("variant", *(name for name in rows[0] if name not in ("variant", "split", "steps"))))
     for row in rows:
@@ -140,16 +150,68 @@ def prepare(model: Model, tree: Tree, split: Split, queries: int) -> Ground:
     return Ground(training, validation, field, field.seen(tree))
 
 
-def measure(ground: Ground, settings: DecoderTraining, folder: Path, seed: int) -> dict[str, float]:
-    """Train a decoder, unless it is in the folder already, and judge it."""
+def measure(
+    ground: Ground, name: str, settings: DecoderTraining, folder: Path, seed: int
+) -> dict[str, float]:
+    """Train a decoder, unless it is in the folder already, and judge it by itself or before geometry."""
+    field, quick = ground.field, QuickGeometry(ground.field.model.geometry)
+    if name == GEOMETRY:
+        return judge(field, field.model.geometry, ground.seen) | milliseconds(field, quick)
+    many, one = learned(ground, settings, folder, seed)
+    if name in RELAYS:
+        levels = field.model.quantizer.semantic + RELAYS[name]
+        return judge(field, Relay(many, field.model.geometry, levels), ground.seen) | milliseconds(
+            field, Relay(one, quick, levels)
+        )
+    return judge(field, many, ground.seen) | milliseconds(field, one)
+
+
+def learned(
+    ground: Ground, settings: DecoderTraining, folder: Path, seed: int
+) -> tuple[OnnxDecoder, OnnxDecoder]:
+    """A trained decoder as searching runs it, on all cores and by one thread."""
     model = ground.field.model
     modality_of = model.settings["quantizer"]["modality_of"]
     stage = DecoderStage(
         settings, model.quantizer, modality_of, ground.training, ground.validation, seed=seed
     )
     train(stage, settings.loop, folder, seed=seed)
-    many, one = exported(stage)
-    return judge(ground.field, many, ground.seen) | {"ms": milliseconds(ground.field, one)}
+    graphs = stage.export().graphs["fp32"]
+    table = stage.decoder.state_dict()[TABLE].cpu().numpy()
+    many, one = (OnnxDecoder(graphs, table, stage.decoder.sizes, threads) for threads in (None, 1))
+    return many, one
+
+
+class Relay:
+    """A decoder for the first levels, and another one for the others."""
+
+    def __init__(self, first: Decoder, then: Decoder, levels: int) -> None:
+        self.first, self.then, self.levels, self.sizes = first, then, levels, first.sizes
+
+    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> Relaying:
+        """Start both."""
+        level = 0 if first is None else 1
+        return Relaying(
+            self.first.begin(vectors, first), self.then.begin(vectors, first), self.levels - level
+        )
+
+
+class Relaying:
+    """One search by both; the first one is let go when its levels are done."""
+
+    def __init__(self, first: Decoding, then: Decoding, left: int) -> None:
+        self._first, self._then, self._left = first, then, left
+
+    def scores(self) -> np.ndarray:
+        """By whoever has this level."""
+        return self._first.scores() if self._left > 0 else self._then.scores()
+
+    def advance(self, rows: np.ndarray, codes: np.ndarray) -> None:
+        """Go one level down."""
+        self._left -= 1
+        if self._left > 0:
+            self._first.advance(rows, codes)
+        self._then.advance(rows, codes)
 
 
 def vary(settings: DecoderTraining, steps: int, **changes: Any) -> DecoderTraining:
@@ -159,14 +221,6 @@ def vary(settings: DecoderTraining, steps: int, **changes: Any) -> DecoderTraini
     own = {key: value for key, value in changes.items() if key not in inner}
     network = dataclasses.replace(settings.network, **inner)
     return dataclasses.replace(settings, loop=loop, network=network, device="cpu", **own)
-
-
-def exported(stage: DecoderStage) -> tuple[OnnxDecoder, OnnxDecoder]:
-    """The decoder as searching runs it, on all cores and by one thread."""
-    graphs = stage.export().graphs["fp32"]
-    table = stage.decoder.state_dict()[TABLE].cpu().numpy()
-    many, one = (OnnxDecoder(graphs, table, stage.decoder.sizes, threads) for threads in (None, 1))
-    return many, one
 
 
 def judge(field: Field, decoder: Decoder, seen: dict[str, np.ndarray]) -> dict[str, float]:
@@ -196,19 +250,20 @@ def judge(field: Field, decoder: Decoder, seen: dict[str, np.ndarray]) -> dict[s
     }
 
 
-def milliseconds(field: Field, decoder: Decoder) -> float:
-    """The median time of a query that is searched alone to the last level, as an index searches."""
+def milliseconds(field: Field, decoder: Decoder) -> dict[str, float]:
+    """The median time of a query that is searched alone, by mode, as an index searches."""
     task, quantizer = field.tasks[0], field.model.quantizer
     codes = field.coded.codes[field.members]
     engine = Engine([Part(PackedCodes.build(codes, quantizer.sizes, quantizer.semantic)[0])], decoder)
-    times = []
+    times: dict[str, list[float]] = {}
     for row in range(min(TIMED, len(task))):
         vectors = field.coded.queries[task.task][row : row + 1]
-        start = time.perf_counter()
-        first = field.model.wanted_codes(task.want, 1)
-        engine.find(vectors, first=first, k=K, beams=BEAMS, mode="paper")
-        times.append(time.perf_counter() - start)
-    return 1000 * statistics.median(times)
+        for mode in TIMED_MODES:
+            start = time.perf_counter()
+            first = field.model.wanted_codes(task.want, 1)
+            engine.find(vectors, first=first, k=K, beams=BEAMS, mode=mode)
+            times.setdefault(f"ms, {mode}", []).append(time.perf_counter() - start)
+    return {name: 1000 * statistics.median(some) for name, some in times.items()}
 
 
 if __name__ == "__main__":

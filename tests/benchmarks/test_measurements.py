@@ -60,17 +60,18 @@ def test_decoders_train_and_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = "as the recipe has it", "no augmentation", "own-code pairs 0", "random start instead of codebooks"
+    names += "geometry alone", "one semantic code, then geometry"
     arguments = ("--tree", miniature, "--model", trained, "--recipe", home / "recipe.toml", "--steps", 4)
     arguments += ("--work", tmp_path, "--json", "--queries", 3, "--only", *names)
     printed = run("decoders", *arguments)
     found = rows(printed)
     assert [row["variant"] for row in found] == list(names)
     for row in found:
-        assert 0 <= row["plain"] <= 100 and row["ms"] > 0
+        assert 0 <= row["plain"] <= 100 and row["ms, paper"] > 0 and row["ms, fast"] > 0
         assert 100 >= row["after one"] >= row["after two"] >= row["after all"] >= row["plain"]
     monkeypatch.setattr("measuring.embed", None)  # all of it is kept, and variants that are the same once
     assert run("decoders", *arguments) == printed
-    assert len(list(tmp_path.iterdir())) == len(names) - 1
+    assert len(list(tmp_path.iterdir())) == len(names) - 3
 
 
 def test_findings_have_a_column_for_the_learned_decoder(
