@@ -6,6 +6,8 @@ rows in each of them, found by bisection.
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -44,14 +46,54 @@ class Cell:
     items: tuple[Item, ...]
 
 
+class Here(threading.local):
+    """The version that a thread is reading, if it is."""
+
+    view: View | None = None
+
+
 class Browsing:
     """The part of an index that looks things up."""
 
     _catalogue: Catalogue
     _coding: Coding
+    _here: Here
 
     def _reading(self) -> AbstractContextManager[View]:
         raise NotImplementedError
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Within, all that this thread asks of the index is of one version; it can't change it meanwhile."""
+        with self._reading():
+            yield
+
+    def __len__(self) -> int:
+        """How many items there are."""
+        return len(self._catalogue)
+
+    def __contains__(self, id: str) -> bool:
+        return bool(self._catalogue.known([id]))
+
+    def __iter__(self) -> Iterator[Item]:
+        """All items, in the order in which they were added, of the version of when it began."""
+        rows = self._catalogue.snapshot() if self._here.view is None else self._catalogue.walk()
+        return (item_of(entry, self._catalogue.path) for _, entry in rows)
+
+    def page(self, after: int = 0, most: int = 100) -> list[tuple[int, Item]]:
+        """The next items behind a row, which is 0 at first, each with its own row."""
+        return [
+            (row, item_of(entry, self._catalogue.path)) for row, entry in self._catalogue.after(after, most)
+        ]
+
+    @property
+    def filter_seconds(self) -> float:
+        """How long a filter may take; one that takes longer is an error. It can be set."""
+        return self._catalogue.filter_seconds
+
+    @filter_seconds.setter
+    def filter_seconds(self, seconds: float) -> None:
+        self._catalogue.filter_seconds = seconds
 
     @property
     def version(self) -> int:

@@ -7,7 +7,6 @@ so a build that was stopped goes on with the same source.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from genius.index.catalogue import Catalogue
 from genius.index.changes import Change, changed, id_of
 from genius.index.coding import CodedItems, Coder
 from genius.index.committing import Committer
+from genius.index.disk import disk_said
 from genius.index.entries import Entry, entry_of, item_of, must_be_kept, picture_key
 from genius.index.segments import Block
 from genius.index.waiting import Waiting
@@ -31,7 +31,14 @@ from genius.progress import bar
 
 CHUNK = 512
 """How many items are coded at a time."""
-_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+
+
+class ItemError(InputError):
+    """What is wrong with one of several items."""
+
+    def __init__(self, id: str, why: str) -> None:
+        super().__init__(f"item {id!r}: {why}")
+        self.id = id
 
 
 @dataclass
@@ -43,28 +50,30 @@ class Added:
     known: int = 0
     failures: Failures = field(default_factory=Failures)
 
+    def add(self, other: Added) -> None:
+        """Count what became of others too."""
+        self.added += other.added
+        self.replaced += other.replaced
+        self.known += other.known
+        self.failures.count += other.failures.count - len(other.failures.first)
+        for error in other.failures.first:
+            self.failures.add(error)
+
 
 @contextlib.contextmanager
 def only_writer(path: Path) -> Iterator[None]:
     """Be the one process that writes to an index; a crash lets go of it.
 
-    Raises GeniusError if another one does, or if the disk can't take what is written.
+    Raises GeniusError if another one does, DiskError if the disk can't take what is written.
     """
-    with (path / "writer.lock").open("ab") as file:
+    with disk_said(path), (path / "writer.lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise GeniusError(
                 f"{path} is being written to by another process: wait until it is done"
             ) from None
-        try:
-            yield
-        except OSError as error:
-            if error.errno not in _DISK:
-                raise
-            raise GeniusError(
-                f"{path} could not be written to: {error.strerror}; what was committed before is there"
-            ) from error
+        yield
 
 
 class Builder:
@@ -183,7 +192,7 @@ class Builder:
         return True
 
     def _fail(self, id: str, error: InputError) -> None:
-        named = InputError(f"item {id!r}: {error}")
+        named = ItemError(id, str(error))
         if self._strict:
             raise named from error
         self._report.failures.add(named)

@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 
 from genius.errors import InputError, MismatchError
-from genius.index.database import PATIENCE, Database
+from genius.index.database import Database, TooLongError
 from genius.index.entries import COLUMNS, Entry
 from genius.index.filters import Condition
 
@@ -45,6 +45,8 @@ INSERT INTO state VALUES (0, 1, 1);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {FORMAT};
 """
+FILTER_SECONDS = 60.0
+"""How long a filter may take, where nothing else is said."""
 _ENTRY = ", ".join(COLUMNS)
 _LISTED = "IN (SELECT value FROM json_each(?))"
 
@@ -74,6 +76,7 @@ class Catalogue(Database):
         if not (folder / FILE).is_file():
             raise InputError(f"is no index: it has no {FILE}", path=folder)
         super().__init__(folder / FILE)
+        self.filter_seconds = FILTER_SECONDS
         self._check_format()
 
     @staticmethod
@@ -93,7 +96,10 @@ class Catalogue(Database):
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Everything that this thread reads within is of one version."""
+        """Everything that this thread reads within is of one version; also what is within that again."""
+        if self._connection.in_transaction:
+            yield
+            return
         with self._transaction("BEGIN"):
             self.state()  # the first look is what fixes the version
             yield
@@ -139,8 +145,19 @@ class Catalogue(Database):
         return {entry.id: (row, entry) for row, entry in ((row, Entry(*rest)) for row, *rest in found)}
 
     def where(self, condition: Condition) -> np.ndarray:
-        """The rows of the items whose metadata fulfils a condition: int64, sorted."""
-        found = self._ask(f"SELECT row FROM items WHERE {condition.sql} ORDER BY row", *condition.values)
+        """The rows of the items whose metadata fulfils a condition: int64, sorted.
+
+        Raises TooLongError if it takes more than `filter_seconds`.
+        """
+        asked = f"SELECT row FROM items WHERE {condition.sql} ORDER BY row"
+        try:
+            with self._deadline(self.filter_seconds):
+                found = self._ask(asked, *condition.values)
+        except TooLongError as error:
+            raise TooLongError(
+                f"this filter takes more than {self.filter_seconds:g} seconds: use fewer conditions, or give "
+                "it longer by the index's filter_seconds"
+            ) from error
         return np.array([row for (row,) in found], np.int64)
 
     def instructions(self) -> dict[str, int]:
@@ -150,13 +167,29 @@ class Catalogue(Database):
     def walk(self) -> Iterator[tuple[int, Entry]]:
         """Every row with its item, in the order of rows, a thousand at a time."""
         last = 0
-        while True:
-            asked = f"SELECT row, {_ENTRY} FROM items WHERE row > ? ORDER BY row LIMIT 1000"
-            found = self._ask(asked, last)
-            yield from ((row, Entry(*fields)) for row, *fields in found)
-            if not found:
-                return
+        while found := self.after(last, 1000):
+            yield from found
             last = found[-1][0]
+
+    def after(self, row: int, most: int) -> list[tuple[int, Entry]]:
+        """The next rows after one, with their items, at most so many."""
+        asked = f"SELECT row, {_ENTRY} FROM items WHERE row > ? ORDER BY row LIMIT ?"
+        return [(row, Entry(*fields)) for row, *fields in self._ask(asked, row, most)]
+
+    def snapshot(self) -> Iterator[tuple[int, Entry]]:
+        """What `walk` gives, all of the version of now, by a connection of its own: however long it takes."""
+        connection = self._connect()
+        try:
+            with self._said():
+                found = connection.execute(f"SELECT row, {_ENTRY} FROM items ORDER BY row")
+            while True:
+                with self._said():
+                    some = found.fetchmany(1000)
+                yield from ((row, Entry(*fields)) for row, *fields in some)
+                if not some:
+                    return
+        finally:
+            connection.close()
 
     def check(self) -> None:
         """Look at every byte. Raises DamagedError."""
@@ -206,12 +239,14 @@ class Catalogue(Database):
                 state.next_row + len(entries),
                 state.next_segment if segment is None else segment.number + 1,
             )
+        self._carry_over_if_much()
 
     def remove(self, rows: Sequence[int]) -> None:
         """Take items out; their rows stand for nothing from now on."""
         with self._transaction("BEGIN IMMEDIATE"):
             self._take_out(rows)
             self._ask("UPDATE state SET version = version + 1")
+        self._carry_over_if_much()
 
     def _take_out(self, rows: Sequence[int]) -> None:
         self._many("DELETE FROM items WHERE row = ?", [(row,) for row in rows])
@@ -225,9 +260,7 @@ class Catalogue(Database):
         )
         if self._ask("PRAGMA freelist_count")[0][0]:
             self._ask("VACUUM")
-        self._ask("PRAGMA busy_timeout = 0")  # whoever reads is not waited for: the next one does it
-        self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._ask(f"PRAGMA busy_timeout = {1000 * PATIENCE}")
+        self._carry_over()
 
     def keep_pictures(self, pictures: Iterable[tuple[bytes, bytes]]) -> None:
         """Keep the bytes of pictures under their hashes, for items that will be committed."""

@@ -24,13 +24,14 @@ from genius import __version__
 from genius.data.records import ImageSource, Item, Modality, Query
 from genius.decode.runtime import Precision
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
-from genius.index import asking
+from genius.index import asking, filters
 from genius.index.asking import Asking
-from genius.index.browse import Browsing
+from genius.index.browse import Browsing, Here
 from genius.index.catalogue import Catalogue
 from genius.index.decoders import DecoderName, Decoders
+from genius.index.disk import disk_said
 from genius.index.entries import item_of
-from genius.index.hit import Hits, hits_of
+from genius.index.hit import Hit, Hits, hits_of
 from genius.index.leftovers import opening
 from genius.index.searcher import Asked, Candidates, Searcher
 from genius.index.segments import Coding
@@ -56,6 +57,7 @@ class Index(Browsing, Writing):
         self._catalogue = catalogue
         self._coding, self._decoders = _coding(model), Decoders(model)
         self._view: View | None = None
+        self._here = Here()
         self._viewing, self._one_writer = threading.Lock(), threading.Lock()
         with self._reading():
             pass  # what is damaged is refused here, and not in the midst of a search
@@ -75,7 +77,8 @@ class Index(Browsing, Writing):
             "made_by": f"genius {__version__}",
             "made_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         }
-        make_folder(path, settings)
+        with disk_said(path, "made"):
+            make_folder(path, settings)
         return cls.open(path, model)
 
     @classmethod
@@ -84,10 +87,11 @@ class Index(Browsing, Writing):
 
         Raises InputError (no index), MismatchError (another model), MissingError (no model) or DamagedError.
         """
-        if not Path(path).exists():
-            raise InputError("there is nothing here", path=path)
         path = Path(path).absolute()  # to be found again from wherever the process goes
-        catalogue = Catalogue(path)
+        with disk_said(path, "opened"):
+            if not path.exists():
+                raise InputError("there is nothing here", path=path)
+            catalogue = Catalogue(path)
         made_by = catalogue.settings()["model"]
         if model is None and not Path(made_by["path"]).exists():
             raise MissingError(
@@ -99,7 +103,8 @@ class Index(Browsing, Writing):
                 f"{path} was made by the model {made_by['fingerprint'][:12]}, but {model.path} is "
                 f"{model.fingerprint[:12]}: bring the old one back, or make the index again with genius index"
             )
-        return cls(path, catalogue, model)
+        with disk_said(path, "opened"):
+            return cls(path, catalogue, model)
 
     def close(self) -> None:
         """Let go of the index."""
@@ -112,17 +117,6 @@ class Index(Browsing, Writing):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def __len__(self) -> int:
-        """How many items there are."""
-        return len(self._catalogue)
-
-    def __contains__(self, id: str) -> bool:
-        return bool(self._catalogue.known([id]))
-
-    def __iter__(self) -> Iterator[Item]:
-        """All items, in the order in which they were added."""
-        return (item_of(entry, self._catalogue.path) for _, entry in self._catalogue.walk())
 
     # --- searching
 
@@ -189,18 +183,26 @@ class Index(Browsing, Writing):
             raise InputError("the index is empty: add items first", path=self.path)
         return view.searcher
 
+    def prepare(self, filter: Mapping[str, Any]) -> None:
+        """Find out which items fulfil a filter, as its next search would; for who has a thread to spare."""
+        condition = filters.condition(filter)
+        with self._reading() as view:
+            if len(view):
+                view.selections.fulfilling(self._catalogue, condition)
+
     def _search_all(self, queries: Sequence[Query], want: Modality | str | None, how: Asking) -> list[Hits]:
         wanted = None if want is None else Modality.parse(want)
+        known = asking.wanted_by_instruction(self._catalogue.instructions())
+        queries = [asking.instruct(query, wanted, known) for query in queries]
+        # All are embedded before a version is read: as long as one is, what is written piles up behind it.
+        embedded = [
+            (asking.asked(self.model, some), asking.notes(self.model, some))
+            for some in (queries[start : start + QUERIES] for start in range(0, len(queries), QUERIES))
+        ]
         with self._reading() as view:
-            known = asking.wanted_by_instruction(self._catalogue.instructions())
-            queries = [asking.instruct(query, wanted, known) for query in queries]
             rows = list(self._catalogue.known(how.exclude).values())
-            found: list[Hits] = []
-            for start in range(0, len(queries), QUERIES):
-                some = queries[start : start + QUERIES]
-                asked, notes = asking.asked(self.model, some), asking.notes(self.model, some)
-                found += self._search(view, asked, notes, rows, how)
-        return found
+            every = [self._search(view, asked, notes, rows, how) for asked, notes in embedded]
+            return [hits for some in every for hits in some]
 
     def _search_near(self, id: str, want: Modality | str | None, how: Asking) -> Hits:
         """What is like an item; its own code and embedding are the query."""
@@ -216,24 +218,30 @@ class Index(Browsing, Writing):
         self, view: View, asked: Asked, notes: list[list[str]], exclude: list[int], how: Asking
     ) -> list[Hits]:
         chosen = self._decoders.choose(how.mode, how.decoder, how.precision)
-        searcher = view.selections.searcher(self._catalogue, how.condition, exclude) if len(view) else None
-        if searcher is None or not len(searcher):
+        found = view.selections.selected(self._catalogue, how.condition, exclude) if len(view) else None
+        if found is None or not len(found.searcher):
             nothing = NO_MATCH if len(view) else "the index is empty"
             return [Hits([], [], rerank=how.reranked, notes=[*own, nothing]) for own in notes]
-        every = searcher.search(asked, how.k, how.beam, how.searched, chosen.decoder)
+        more = how.k + len(found.dropped)
+        every = found.searcher.search(asked, more, how.beam, how.searched, chosen.decoder)
         return [
-            self._hits(candidates, own, chosen.name, how)
+            self._hits(candidates, own, chosen.name, how, found.dropped)
             for candidates, own in zip(every, notes, strict=True)
         ]
 
-    def _hits(self, candidates: Candidates, notes: list[str], decoder: str, how: Asking) -> Hits:
-        """Both rankings of what was found for a query, with their items."""
-        items = self._items(candidates.rows)
-        plain = hits_of(candidates, candidates.plain(how.k), candidates.totals, items)
-        reranked = hits_of(candidates, candidates.reranked(how.k), candidates.scores, items)
+    def _hits(
+        self, candidates: Candidates, notes: list[str], decoder: str, how: Asking, dropped: Sequence[int]
+    ) -> Hits:
+        """Both rankings of what was found for a query, with their items, but for rows that are dropped."""
+        items, most = self._items(candidates.rows), how.k + len(dropped)
+        stays = ~np.isin(candidates.rows, dropped)
+
+        def ranked(places: np.ndarray, scores: np.ndarray) -> list[Hit]:
+            return hits_of(candidates, places[stays[places]][: how.k], scores, items)
+
         return Hits(
-            plain,
-            reranked,
+            ranked(candidates.plain(most), candidates.totals),
+            ranked(candidates.reranked(most), candidates.scores),
             rerank=how.reranked,
             notes=notes,
             mode=candidates.mode,
@@ -251,12 +259,17 @@ class Index(Browsing, Writing):
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[View]:
-        """The newest version; all that this thread asks of the catalogue within is of it."""
+        """The newest version; all that this thread asks of the catalogue within is of it. Also within another
+        one: then it is that one's, as the files of an old version may be gone when they are opened again."""
+        if self._here.view is not None:
+            yield self._here.view
+            return
         with contextlib.ExitStack() as stack:
             with opening(self.path):
                 stack.enter_context(self._catalogue.reading())
-                view = self._current()
-            yield view
+                self._here.view = self._current()
+            stack.callback(setattr, self._here, "view", None)
+            yield self._here.view
 
     def _current(self) -> View:
         """The version that this thread is reading."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +20,16 @@ from genius.index.segments import Segment
 
 REMEMBERED = 8
 """How many filters of a version are remembered; each takes 5 bytes a row."""
+FEW = 256
+"""Up to so many rows are found with the others and dropped: to mask them all rows are looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """What finds what is wanted, and the rows to drop from what it finds."""
+
+    searcher: Searcher
+    dropped: Sequence[int]
 
 
 class Selections:
@@ -29,16 +40,18 @@ class Selections:
         self._known: OrderedDict[Condition, Searcher] = OrderedDict()
         self._one = threading.Lock()
 
-    def searcher(
+    def selected(
         self, catalogue: Catalogue, condition: Condition | None, exclude: Sequence[int] = ()
-    ) -> Searcher:
+    ) -> Selected:
         """What finds only the items that fulfil a condition, and none of these rows."""
-        found = self._searcher if condition is None else self._fulfilling(catalogue, condition)
-        if not len(exclude):
-            return found
-        return found.restricted([~np.isin(segment.rows, exclude) for segment in self._segments])
+        found = self._searcher if condition is None else self.fulfilling(catalogue, condition)
+        if len(exclude) <= FEW and len(exclude) < max(1, len(found)):
+            return Selected(found, exclude)
+        allowed = [~np.isin(segment.rows, exclude) for segment in self._segments]
+        return Selected(found.restricted(allowed), ())
 
-    def _fulfilling(self, catalogue: Catalogue, condition: Condition) -> Searcher:
+    def fulfilling(self, catalogue: Catalogue, condition: Condition) -> Searcher:
+        """What finds only the items that fulfil a condition. Raises TooLongError."""
         with self._one:
             found = self._known.get(condition)
             if found is not None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from genius.data.mbeir import Tree
 from genius.data.records import MODALITIES, Item
 from genius.encode import pipeline
+from genius.errors import GeniusError
+from genius.index.browse import Here
 from genius.index.build import Added, Builder, only_writer
 from genius.index.catalogue import Catalogue
 from genius.index.changes import Change
@@ -30,6 +32,7 @@ class Writing:
     _catalogue: Catalogue
     _coding: Coding
     _one_writer: threading.Lock
+    _here: Here
 
     def add(
         self,
@@ -86,7 +89,9 @@ class Writing:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Committer]:
-        """Be the only writer."""
+        """Be the only writer. Which files nobody needs is told by the newest version, and by no older one."""
+        if self._here.view is not None:
+            raise GeniusError(f"{self.path} is being read by this thread: change it after that")
         with self._one_writer, only_writer(self.path):
             yield Committer(self.path, self._catalogue, self._coding, self.model.fingerprint)
 

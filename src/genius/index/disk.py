@@ -1,0 +1,63 @@
+"""What a disk may refuse, in one sentence with a way out: it is full, it may not be written to, it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from genius.errors import GeniusError
+
+WRITTEN = "written to"
+_ROOM = "make room there and do it again"
+_RIGHTS = "give the user who runs this the right to, or take a copy"
+_WAYS_OUT = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EROFS: _RIGHTS,
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.EIO: "look whether the disk is sound",
+}
+_OF_SQLITE = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+}
+
+
+class DiskError(GeniusError):
+    """A disk can't take what is written, or may not be used.
+
+    Attributes:
+        reason: what is wrong, without where it is.
+    """
+
+    def __init__(self, place: Path | str, number: int, doing: str, what: str | None = None) -> None:
+        self.reason = what or os.strerror(number)
+        kept = "; what was committed before is there" if doing == WRITTEN else ""
+        super().__init__(f"{place} could not be {doing}: {self.reason}{kept}: {_WAYS_OUT[number]}")
+
+
+@contextlib.contextmanager
+def disk_said(path: Path, doing: str = WRITTEN) -> Iterator[None]:
+    """Within, what a disk refuses is a DiskError; `doing` says at what, as in "opened"."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _WAYS_OUT:
+            raise
+        raise DiskError(error.filename or path, error.errno, doing) from error
+
+
+def of_sqlite(path: Path, error: sqlite3.Error) -> DiskError | None:
+    """The same for an error of SQLite, if it is one of a disk."""
+    code = getattr(error, "sqlite_errorcode", None)
+    number = None if code is None else _OF_SQLITE.get(code & 0xFF)
+    if code == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK):
+        number = errno.EACCES  # SQLite needs a file beside the catalogue, to read from it too
+    return None if number is None else DiskError(path, number, "used", str(error))
