@@ -1,7 +1,7 @@
 """Tables of what `quality.py` printed, the mean over seeds: by task, local and union, and as a ratio.
 
     python benchmarks/quality.py --tree TREE --final --seed 1 > 1.jsonl     # and so on
-    python benchmarks/seeds.py 0.jsonl 1.jsonl 2.jsonl
+    python benchmarks/seeds.py 0.jsonl 1.jsonl 2.jsonl [--beside paper=paper.jsonl reference=reference.jsonl]
 
 A row is a task, a column a system: hit rate @5 in percent. Behind the tasks come their mean, the share of
 fair dense search that this is, each file's own mean, and how many items were ranked. Then come the means
@@ -21,6 +21,9 @@ from bars import INFERRED, METRIC
 from genius.display import Table
 
 FAIR, MEAN = "dense-fair", "mean"
+LEARNED = ("codes", "geometry", "genius", "genius+rerank")
+SHOWN = {f"{name}{kind}" for name in LEARNED for kind in ("", INFERRED)}
+"""What is shown of a recipe that stands beside another."""
 Key = tuple[str, str, str, str]
 
 
@@ -36,6 +39,12 @@ class Figures:
                 {(row["system"], row["pool"], row["task"], row["metric"]): row["value"] for row in rows}
             )
             self.queries |= {row["task"]: row["queries"] for row in rows if row["metric"] == METRIC}
+
+    def add(self, name: str, path: Path) -> None:
+        """Set the systems of another recipe beside these, under its name: those that its decoder makes."""
+        other = Figures([path]).runs[0]
+        for run in self.runs:
+            run |= {(f"{name}: {key[0]}", *key[1:]): value for key, value in other.items() if key[0] in SHOWN}
 
     def mean(self, *key: str) -> float | None:
         """The mean over runs, if all have it."""
@@ -53,7 +62,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", nargs="+", type=Path)
-    figures = Figures(parser.parse_args().files)
+    parser.add_argument(
+        "--beside", nargs="*", default=[], metavar="NAME=FILE", help="another recipe's figures, one run of it"
+    )
+    options = parser.parse_args()
+    figures = Figures(options.files)
+    for beside in options.beside:
+        name, _, path = beside.partition("=")
+        figures.add(name, Path(path))
     for pool in ("union", "local"):
         if figures.names(0, pool):
             print(f"{pool} pool:\n\n{by_task(figures, pool).markdown()}")

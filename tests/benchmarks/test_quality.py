@@ -156,3 +156,10 @@ def test_tables_are_means_over_seeds(
     assert "| default | 15.0 |" in printed  # inferred
     assert "| default | 55.0 | 55.0 |" in printed  # seen and unseen
     assert "local" not in printed
+    other = tmp_path / "paper.jsonl"
+    other.write_text(files[1].read_text().replace('"default"', '"genius"'))
+    monkeypatch.setattr(sys, "argv", ["seeds.py", *map(str, files), "--beside", f"paper={other}"])
+    load("seeds").main()
+    printed = capsys.readouterr().out
+    assert "| task | queries | dense-fair | default | paper: genius |" in printed
+    assert "| grocery_task6 | 4 | 40.0 | 55.0 | 50.0 |" in printed
