@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import base64
+import errno
 import io
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +17,13 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from genius import ImageFile, Index, Item
+from genius import ImageBytes, ImageFile, Index, Item
 from genius.errors import InputError
+from genius.index import database
+from genius.index.disk import DiskError
+from genius.serve.batching import Batcher
 from genius.serve.cells import parse_prefix, written
+from genius.serve.settings import Limits
 from tests.pictures import encoded, square
 from tests.serve.conftest import Serve
 
@@ -191,7 +201,137 @@ def test_one_bad_item_is_reported_and_the_others_are_added(serve: Serve, own_ind
     items = [{"id": "blank", "text": " "}, {"id": "good", "text": "red"}]
     answer = client.post("/items", json={"items": items}).json()
     assert (answer["added"], answer["failed"]) == (1, 1)
-    assert "'blank'" in answer["failures"][0]["message"]
+    assert answer["failures"] == [{"id": "blank", "message": "its text says nothing"}]
+
+
+def test_bad_pictures_are_named_and_the_others_are_added(serve: Serve, own_index: Path) -> None:
+    client = serve(own_index)
+    bad = [{"id": "none", "image": base64.b64encode(b"no picture").decode()}]
+    bad += [{"id": "cut", "image": base64.b64encode(square("red", side=400)[:300]).decode()}]
+    good = [{"id": f"good {n}", "text": f"red {n}"} for n in range(100)]
+    answer = client.post("/items", json={"items": [*good, *bad]})
+    assert answer.status_code == 200
+    assert (answer.json()["added"], answer.json()["failed"]) == (100, 2)
+    failures = {failure["id"]: failure["message"] for failure in answer.json()["failures"]}
+    assert "none of JPEG" in failures["none"]
+    assert set(failures) == {"none", "cut"}
+    nothing = client.post("/items", json={"items": bad})
+    assert nothing.status_code == 400
+    assert nothing.json()["error"]["message"].startswith("nothing could be added: item 'none': the picture")
+    assert [failure["id"] for failure in nothing.json()["failures"]] == ["none", "cut"]
+    strict = client.post("/items", json={"items": [{"id": "new", "text": "new"}, *bad], "strict": True})
+    assert strict.status_code == 400
+    assert strict.json()["error"]["message"].startswith("item 'none': the picture")
+    assert client.get("/about").json()["items"] == 100
+
+
+def test_all_items_some_at_a_time(client: TestClient, served: Path) -> None:
+    after, seen = 0, []
+    while after is not None:
+        page = client.get("/items", params={"after": after, "limit": 33}).json()
+        after, seen = page["next"], [*seen, *page["items"]]
+    with Index.open(served) as index:
+        assert [item["id"] for item in seen] == [item.id for item in index]
+    assert seen[0] == {
+        name: value for name, value in client.get("/items/9:1").json().items() if name != "code"
+    }
+
+
+def test_compacting(serve: Serve, own_index: Path) -> None:
+    client = serve(own_index)
+    for n in (9, 1):
+        client.post("/items", json={"items": [{"id": f"{n} {m}", "text": "red"} for m in range(n)]})
+    client.delete("/items/9%203")
+    assert client.post("/compact").json() == {"before": 2, "after": 1, "dropped": 1}
+    assert len(ids(client.post("/search", json={"text": "red", "k": 20}))) == 9
+
+
+def changing(index: Path, item: Item) -> None:
+    with Index.open(index) as writer:
+        writer.add([item])
+        writer.compact()
+
+
+def test_an_item_and_its_code_are_of_one_version(
+    serve: Serve, own_index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = serve(own_index)
+    client.post("/items", json={"items": [{"id": "a", "text": "red"}]})
+    before = client.get("/items/a").json()
+    get = Index.get
+
+    def overtaken(index: Index, id: str) -> Item | None:
+        found = get(index, id)
+        changing(own_index, Item("a", image=ImageBytes(square("blue"))))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Index, "get", overtaken)
+        assert client.get("/items/a").json() == before
+    assert client.get("/items/a").json()["code"][0] != before["code"][0]
+
+
+def test_a_cell_and_its_children_are_of_one_version(
+    serve: Serve, own_index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = serve(own_index)
+    client.post("/items", json={"items": [{"id": "a", "text": "red"}]})
+    cell, number = Index.cell, [0]
+
+    def overtaken(index: Index, prefix: Any = (), items: int = 0) -> Any:
+        number[0] += 1
+        changing(own_index, Item(str(number[0]), "red"))
+        return cell(index, prefix, items)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Index, "cell", overtaken)
+        shown = client.get("/codes/1").json()
+    assert shown["count"] == sum(child["count"] for child in shown["children"]) == 1
+    assert client.get("/codes/1").json()["count"] == 1 + number[0]
+
+
+def test_a_costly_filter_is_refused_and_nobody_waits_for_it(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "STEPS", 1)
+    client = serve(limits=Limits(filter_seconds=0), read_only=True)
+    asked = {"text": "red", "filter": {"price": {"$lt": 3}}}
+    refused = client.post("/search", json=asked)
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (503, "timeout")
+    assert "filter takes too long" in refused.json()["error"]["message"]
+    begun, go = threading.Event(), threading.Event()
+    monkeypatch.setattr(Index, "prepare", lambda *_: begun.set() or go.wait())
+    with ThreadPoolExecutor(1) as thread:
+        costly = thread.submit(client.post, "/search", json=asked)
+        begun.wait()
+        assert len(ids(client.post("/search", json={"text": "red"}))) == 10
+        assert not costly.done()
+        go.set()
+
+
+def test_a_disk_that_is_full_is_said(serve: Serve, own_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = serve(own_index)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise DiskError(own_index, errno.ENOSPC, "written to")
+
+    monkeypatch.setattr(Index, "add", full)
+    answer = client.post("/items", json={"items": [{"id": "a", "text": "red"}]})
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (507, "disk")
+    assert "No space left on device" in answer.json()["error"]["message"]
+    assert str(own_index) not in answer.text
+
+
+def test_health_knows_when_nobody_searches(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Batcher, "alive", False)
+    assert client.get("/health").status_code == 503
+
+
+def test_workers_count_together_who_waits(tmp_path: Path) -> None:
+    code = "from genius.serve.metrics import Metrics; m = Metrics(); m.waiting(3); print(m.written(0, 0))"
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, check=True)
+    assert b"genius_waiting 3.0" in shown.stdout
 
 
 def test_what_is_removed_is_gone(serve: Serve, own_index: Path) -> None:
@@ -238,6 +378,7 @@ def test_a_service_that_only_reads(client: TestClient) -> None:
         client.post("/items", json={"items": [{"id": "a", "text": "b"}]}),
         client.patch("/items/9:1", json={"text": "b"}),
         client.delete("/items/9:1"),
+        client.post("/compact"),
     ):
         assert answer.status_code == 403
         assert answer.json()["error"]["kind"] == "read_only"

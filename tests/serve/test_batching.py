@@ -108,6 +108,80 @@ def test_what_takes_too_long_is_told_so_and_not_begun() -> None:
     assert held.batches == [[1]]  # nobody waited for the second any more
 
 
+def test_each_group_is_answered_when_it_is_ready() -> None:
+    even, odd = threading.Event(), threading.Event()
+    begun, done = threading.Event(), []
+
+    def work(numbers: Sequence[int]) -> list[int | Exception]:
+        begun.set()
+        (odd if numbers[0] % 2 else even).wait()
+        done.append(list(numbers))
+        return list(numbers)
+
+    batcher: Batcher[int, int] = Batcher(
+        work, batch=9, waiting=9, seconds=60, group=lambda number: number % 2
+    )
+
+    async def run() -> None:
+        first = asyncio.ensure_future(batcher.ask(0))
+        await asyncio.to_thread(begun.wait)
+        others = [asyncio.ensure_future(batcher.ask(number)) for number in (2, 4, 1, 6, 3)]
+        await settle(batcher, 5)
+        even.set()
+        assert await asyncio.gather(first, others[0], others[1], others[3]) == [0, 2, 4, 6]
+        assert not others[2].done()
+        others[4].cancel()  # too late to be left out, as the group is being worked on
+        odd.set()
+        assert await others[2] == 1
+
+    asyncio.run(run())
+    batcher.close()
+    assert done == [[0], [2, 4, 6], [1, 3]]
+
+
+def test_who_has_gone_before_the_turn_of_the_group_is_left_out() -> None:
+    held = Held()
+    batcher: Batcher[int, int] = Batcher(held, batch=9, waiting=9, seconds=60, group=lambda number: number)
+
+    async def run() -> None:
+        asked = [asyncio.ensure_future(batcher.ask(0))]
+        await asyncio.to_thread(held.begun.wait)
+        asked += [asyncio.ensure_future(batcher.ask(number)) for number in (1, 2)]
+        await settle(batcher, 2)
+        asked[2].cancel()
+        await asyncio.sleep(0)
+        held.go.set()
+        assert await asyncio.gather(*asked[:2]) == [0, 2]
+
+    asyncio.run(run())
+    batcher.close()
+    assert held.batches == [[0], [1]]
+
+
+def test_an_error_in_counting_stops_nothing() -> None:
+    held, waits = Held(), []
+    held.go.set()
+
+    def broken(number: int) -> None:
+        waits.append(number)
+        raise OSError("the disk is full")
+
+    batcher: Batcher[int, int] = Batcher(held, batch=4, waiting=9, seconds=60, count=broken, wait=broken)
+    for number in (1, 2):
+        assert asyncio.run(batcher.ask(number)) == 2 * number
+    assert batcher.alive
+    batcher.close()
+    assert not batcher.alive
+    assert waits
+
+
+def test_answers_that_are_too_few_are_an_error() -> None:
+    batcher: Batcher[int, int] = Batcher(lambda numbers: [], batch=4, waiting=9, seconds=60)
+    with pytest.raises(RuntimeError, match="1 were asked, and 0 answered"):
+        asyncio.run(batcher.ask(1))
+    batcher.close()
+
+
 def test_an_error_of_the_work_is_everybodys() -> None:
     held = Held()
     held.go.set()

@@ -7,14 +7,16 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 import genius
-from genius import Client, Hit, ImageBytes, Index, Item, Query
+from genius import Client, Hit, ImageBytes, ImageFile, Index, Item, Query
 from genius.data.images import load
 from genius.errors import GeniusError, InputError, MismatchError
+from genius.index.committing import Compacted
 from tests.pictures import encoded, square, write_square
 
 Running = Callable[..., str]
@@ -25,13 +27,22 @@ def shown(hits: list[Hit]) -> list[tuple[str, str | None, tuple[int, ...], tuple
 
 
 def test_the_same_names_and_parameters() -> None:
-    for name in ("search", "search_many", "add", "get", "code", "cell", "close", "remove", "update"):
-        ours = inspect.signature(getattr(Client, name)).parameters
-        theirs = inspect.signature(getattr(Index, name)).parameters
-        assert set(ours) <= set(theirs), name
-        if name.startswith("search"):
-            assert set(theirs) <= set(ours), name
+    here = {"create", "open", "reading", "prepare", "page", "filter_seconds", "searcher", "coding"}
+    files = {"cache", "workers", "total"}  # what only makes sense where the index is
+    names = {name for name in dir(Index) if not name.startswith("_")} - here
+    names |= {"__len__", "__contains__", "__iter__", "__enter__", "__exit__"}
+    assert {"search", "search_many", "add", "update", "remove", "compact", "version", "cell"} <= names
+    for name in names:
+        ours, theirs = getattr(Client, name), getattr(Index, name)
+        assert isinstance(ours, property) == isinstance(theirs, property), name
+        if not isinstance(theirs, property) and name != "__exit__":
+            expected = inspect.signature(theirs).parameters
+            assert _shape(ours) == [one for one in _shape(theirs) if one[0] not in files], (name, expected)
     assert genius.Client is Client
+
+
+def _shape(function: Any) -> list[tuple[str, Any, Any]]:
+    return [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]
 
 
 def test_searches_are_those_of_the_index(running: Running, served: Path, tmp_path: Path) -> None:
@@ -106,6 +117,53 @@ def test_adding(running: Running, own_index: Path) -> None:
         assert client.remove("a/18") == 1
         assert client.get("a/17") is None
         assert len(client) == 298
+        before = client.version
+        assert client.compact() == Compacted(2, 1, 4)
+        assert client.version == before + 1
+        with Index.open(own_index) as index:
+            assert [item.id for item in client] == [item.id for item in index]
+
+
+def test_failures_are_reported_or_raised(running: Running, own_index: Path, tmp_path: Path) -> None:
+    bad = [Item("gone", image=ImageFile(str(tmp_path), "gone.png")), Item("none", image=ImageBytes(b"none"))]
+    with Client(running(own_index)) as client, Index.open(own_index) as index:
+        for target in (client, index):
+            report = target.add([*bad, Item(f"good {target}", "red")])
+            assert (report.added, report.replaced, report.known, report.failures.count) == (1, 0, 0, 2)
+            assert {str(error).partition(":")[0] for error in report.failures.first} == {
+                "item 'gone'",
+                "item 'none'",
+            }
+            alone = target.add(bad)
+            assert (alone.added, alone.failures.count) == (0, 2)
+            for some in (bad[:1], bad[1:]):
+                with pytest.raises(InputError, match=f"^item '{some[0].id}': "):
+                    target.add([Item("more", "more"), *some], strict=True)
+            with pytest.raises(InputError, match="item 'nobody': is not in the index: add it"):
+                target.update([Item("nobody", "red")], strict=True)
+            changed = target.update([Item("nobody", "red"), {"id": f"good {target}", "image": b"none"}])
+            assert (changed.replaced, changed.failures.count) == (0, 2)
+            with pytest.raises(InputError, match="takes items"):
+                target.add(["text"])  # type: ignore[list-item]
+        assert len(client) == 2
+
+
+def test_a_walk_gives_what_is_replaced_meanwhile_once(running: Running, own_index: Path) -> None:
+    with Client(running(own_index)) as client:
+        client.add(Item(str(n), f"text {n}") for n in range(250))
+        walk = iter(client)
+        first = next(walk)
+        client.add([Item("0", "new"), Item("249", "new")])
+        found = [first, *walk]
+        assert sorted(item.id for item in found) == sorted(map(str, range(250)))
+        assert [item.text for item in found if item.id in ("0", "249")] == ["text 0", "new"]
+
+
+def test_one_id_is_no_list_of_letters(running: Running, own_index: Path) -> None:
+    with Client(running(own_index)) as client:
+        client.add([Item("ab", "red"), Item("a", "red"), Item("b", "red")])
+        assert {hit.item.id for hit in client.search("red", exclude="ab")} == {"a", "b"}
+        assert {hit.item.id for hit in client.search_many(["red"], exclude="ab")[0]} == {"a", "b"}
 
 
 def test_errors_are_those_of_an_index(running: Running) -> None:

@@ -59,7 +59,7 @@ def test_a_broken_picture_among_items_is_not_added(serve: Serve, own_index: Path
         item = {"id": "a", "image": in_text(PICTURES[name])}
         refused(client.post("/items", json={"items": [item]}), 400)
     answer = client.post("/items", json={"items": [{"id": "a", "image": in_text(PICTURES["no pixels"])}]})
-    assert answer.json()["failed"] == 1
+    assert refused(answer, 400)["message"].startswith("nothing could be added: item 'a'")
     assert client.get("/about").json()["items"] == 0
 
 
@@ -156,6 +156,33 @@ def test_path_tricks_in_ids(client: TestClient, id: str) -> None:
         assert b"root:" not in answer.content
 
 
+RAW = (
+    "/items/../../etc/passwd",
+    "/items/../../../../../../etc/passwd/image",
+    "/page/../../../../../../etc/passwd",
+    "/page/..%2f..%2f..%2f..%2fetc%2fpasswd",
+    "/page/../app.py",
+    "/codes/../../etc/passwd",
+    "//etc/passwd",
+    "/./../etc/passwd",
+    "http://127.0.0.1/../../etc/passwd",
+)
+
+
+def test_path_tricks_as_they_are(running: Any) -> None:
+    """Not by a client, which would make a plain path of them before it sends them."""
+    port = int(running(read_only=True).rpartition(":")[2])
+    for path in RAW:
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+            connection.sendall(head.encode())
+            answer = b"".join(iter(lambda: connection.recv(4096), b""))
+        assert answer.split()[1] in (b"400", b"404"), (path, answer)
+        assert b"root:" not in answer
+        assert b"import" not in answer
+        assert set(json.loads(answer.partition(b"\r\n\r\n")[2])["error"]) == {"kind", "message"}
+
+
 FILTERS: list[Any] = [
     {"a'; DROP TABLE items; --": 1},
     {'a") OR 1=1 --': 1},
@@ -231,6 +258,11 @@ def test_other_names_for_loopback(serve: Serve) -> None:
         refused(client.get("/about", headers={"Host": name}), 403)
     assert serve(token="t").get("/health", headers={"Host": "any.example"}).status_code == 200
     assert serve(host="0.0.0.0").get("/about", headers={"Host": "any.example"}).status_code == 200
+    for host in ("127.0.0.2", "::ffff:127.0.0.1", "0:0:0:0:0:0:0:1", "LOCALHOST"):
+        assert Settings(Path("index"), host=host).loopback, host
+        assert host.lower() in (Settings(Path("index"), host=host).hosts or ())
+    refused(serve(host="127.0.0.2").get("/about", headers={"Host": "evil.example"}), 403)
+    assert not Settings(Path("index"), host="192.0.2.1").loopback
 
 
 def test_methods_and_addresses_that_there_are_not(client: TestClient) -> None:
@@ -262,6 +294,29 @@ def test_a_client_that_is_slow(running: Any) -> None:
             answer = b"".join(iter(lambda: connection.recv(4096), b""))  # until it hangs up
         assert answer.startswith(b"HTTP/1.1 408"), answer
         assert b'"kind":"slow"' in answer
+
+
+def test_a_client_that_never_takes_its_answer(running: Any) -> None:
+    port = int(running(limits=Limits(connections=1, answer_seconds=0.1)).rpartition(":")[2])
+    ask = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as greedy:
+        greedy.sendall(ask * 2000)  # far more than the system keeps for somebody who does not read
+        answer = b"HTTP/1.1 503"
+        while answer == b"HTTP/1.1 503":  # there is room for one, which is let go of
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as other:
+                other.sendall(ask)
+                answer = other.recv(12)
+    assert answer == b"HTTP/1.1 200"
+
+
+def test_an_answer_that_is_taken_slowly_comes_whole(running: Any) -> None:
+    port = int(running().rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        whole = b"".join(iter(lambda: connection.recv(50), b""))
+    head, _, body = whole.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert json.loads(body)["info"]["title"] == "genius"
 
 
 def test_connections_one_too_many(running: Any) -> None:

@@ -38,7 +38,7 @@ class ItemError(InputError):
 
     def __init__(self, id: str, why: str) -> None:
         super().__init__(f"item {id!r}: {why}")
-        self.id = id
+        self.id, self.why = id, why
 
 
 @dataclass

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from genius.data.records import Item
 from genius.index.build import Added
 from genius.index.hit import Hit
 from genius.serve.cells import LabelledCell, written
+from genius.serve.refusals import Refusal
 
 
 def item_fields(item: Item) -> dict[str, Any]:
@@ -61,6 +63,12 @@ def _child_fields(child: LabelledCell) -> dict[str, Any]:
     }
 
 
+def page_fields(rows: Sequence[tuple[int, Item]], most: int) -> dict[str, Any]:
+    """Some items, and where the next ones begin."""
+    last = rows[-1][0] if len(rows) == most else None
+    return {"items": [item_fields(item) for _, item in rows], "next": last}
+
+
 def added_fields(report: Added) -> dict[str, Any]:
     """What became of items."""
     return {
@@ -68,5 +76,15 @@ def added_fields(report: Added) -> dict[str, Any]:
         "replaced": report.replaced,
         "known": report.known,
         "failed": report.failures.count,
-        "failures": [{"message": error.reason} for error in report.failures.first],
+        "failures": [
+            {"id": getattr(error, "id", ""), "message": getattr(error, "why", error.reason)}
+            for error in report.failures.first
+        ],
     }
+
+
+def nothing_added(report: Added) -> Refusal:
+    """What is answered where all items failed: an error that says why, and the report."""
+    first, more = report.failures.first[0], report.failures.count - 1
+    said = f"nothing could be added: {first.reason}" + (f" (and {more} more)" if more else "")
+    return Refusal(400, said, more=added_fields(report))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -20,12 +21,19 @@ from genius.errors import GeniusError, InputError
 from genius.index.index import Index
 from genius.serve import describe, thumbnails
 from genius.serve import models as m
-from genius.serve.answers import added_fields, cell_fields, hit_fields, item_fields
+from genius.serve.answers import (
+    added_fields,
+    cell_fields,
+    hit_fields,
+    item_fields,
+    nothing_added,
+    page_fields,
+)
 from genius.serve.gate import Gate
 from genius.serve.metrics import MEDIA_TYPE, Metrics
 from genius.serve.pages import add_pages
 from genius.serve.reading import read_json, read_search, said
-from genius.serve.refusals import Refusal, refusal_of, unexpected
+from genius.serve.refusals import Refusal, busy, refusal_of, unexpected
 from genius.serve.service import Service
 from genius.serve.settings import LONGEST_ID, Settings
 
@@ -33,6 +41,7 @@ log = logging.getLogger(__name__)
 
 CHILDREN = 200
 SAMPLES = 24
+PAGE = 200
 ItemId = Path(description="An item's id; a slash in it is written %2F.", min_length=1, max_length=LONGEST_ID)
 
 
@@ -139,7 +148,18 @@ def _add_items(app: FastAPI, service: Service) -> None:
     async def add(request: Request) -> Response:
         """Add items; one whose id is there takes its place. They can be found when this answers."""
         asked = await read_json(request, m.AddRequest)
-        return _json(added_fields(await service.add(asked.items)))
+        report = await service.add(asked.items, strict=asked.strict)
+        if report.failures.count == len(asked.items):
+            raise nothing_added(report)
+        return _json(added_fields(report))
+
+    @app.get("/items", response_model=m.PageAnswer, **describe.plain("items"))
+    async def items(
+        after: int = Query(0, ge=0, le=1 << 62, description="0, or what the last answer said to be next."),
+        limit: int = Query(100, ge=1, le=PAGE, description="How many items."),
+    ) -> Response:
+        """All items, some at a time; one that is replaced meanwhile comes again, at the end."""
+        return _json(page_fields(await service.page(after, limit), limit))
 
     @app.get("/items/{id:path}/image", **describe.picture())
     async def picture(
@@ -173,6 +193,11 @@ def _add_items(app: FastAPI, service: Service) -> None:
         """Remove an item; it can't be found when this answers."""
         return _json({"removed": await service.remove(id)})
 
+    @app.post("/compact", response_model=m.CompactAnswer, **describe.compact())
+    async def compact() -> Response:
+        """Make one segment of all, and let go of what was removed: searches are quicker after it."""
+        return _json(asdict(await service.compact()))
+
 
 def _add_facts(app: FastAPI, service: Service) -> None:
     @app.get("/about", response_model=m.AboutAnswer, **describe.plain("facts"))
@@ -180,9 +205,7 @@ def _add_facts(app: FastAPI, service: Service) -> None:
         """What is served."""
         index = service.index
         fields = {
-            "items": len(index),
-            "modalities": await service.modalities(),
-            "version": index.version,
+            **await service.counts(),
             "model": index.model.fingerprint,
             "levels": index.coding.sizes,
             "modality_first": index.coding.told,
@@ -194,6 +217,8 @@ def _add_facts(app: FastAPI, service: Service) -> None:
     @app.get("/health", response_model=m.HealthAnswer, **describe.plain("facts"))
     async def health() -> Response:
         """Whether the service works; needs no token."""
+        if not service.alive:
+            raise busy("nobody works on searches any more: start the service again")
         return _json({"status": "ok"})
 
     @app.get("/metrics", **describe.metrics())

@@ -7,14 +7,17 @@ several cores itself; what was accepted is answered also when the service is sto
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from genius.serve.refusals import busy, late
+
+log = logging.getLogger(__name__)
 
 Asked = TypeVar("Asked")
 Found = TypeVar("Found")
@@ -24,17 +27,22 @@ Found = TypeVar("Found")
 class _Waiting(Generic[Asked, Found]):
     asked: Asked
     answer: Future[Found]
+    group: Hashable
 
 
 class Batcher(Generic[Asked, Found]):
     """Gathers requests of a process into batches.
 
     Args:
-        work: answers several requests in their order; an error in place of an answer is that request's own.
+        work: answers several requests of one group in their order; an error in place of an answer is that
+            request's own.
         batch: how many are worked on together, at the most.
         waiting: how many may wait; more are refused.
         seconds: after which a request is told that it takes too long.
-        count: is told how many are in each batch.
+        group: what requests have in common that are worked on by one call. The groups of a batch are answered
+            one after another, each when it is ready.
+        count: is told how many are worked on together.
+        wait: is told how many wait, whenever that changes.
     """
 
     def __init__(
@@ -44,9 +52,12 @@ class Batcher(Generic[Asked, Found]):
         batch: int,
         waiting: int,
         seconds: float,
+        group: Callable[[Asked], Hashable] = lambda asked: None,
         count: Callable[[int], None] = lambda size: None,
+        wait: Callable[[int], None] = lambda waiting: None,
     ) -> None:
-        self._work, self._batch, self._seconds, self._count = work, batch, seconds, count
+        self._work, self._batch, self._seconds, self._group = work, batch, seconds, group
+        self._count, self._wait = count, wait
         self._queue: queue.Queue[_Waiting[Asked, Found] | None] = queue.Queue(waiting)
         self._thread = threading.Thread(target=self._run, name="searching", daemon=True)
         self._thread.start()
@@ -56,15 +67,21 @@ class Batcher(Generic[Asked, Found]):
         """How many wait."""
         return self._queue.qsize()
 
+    @property
+    def alive(self) -> bool:
+        """Whether somebody works on what is asked."""
+        return self._thread.is_alive()
+
     async def ask(self, asked: Asked) -> Found:
         """The answer to one request. Raises Refusal where too many wait, or it takes too long."""
         if self._closed:
             raise busy("the service is being stopped")
-        waiting: _Waiting[Asked, Found] = _Waiting(asked, Future())
+        waiting: _Waiting[Asked, Found] = _Waiting(asked, Future(), self._group(asked))
         try:
             self._queue.put_nowait(waiting)
         except queue.Full:
             raise busy("too many searches are waiting: try again in a moment") from None
+        _told(self._wait, len(self))
         try:
             async with asyncio.timeout(self._seconds):
                 return await asyncio.wrap_future(waiting.answer)
@@ -80,8 +97,13 @@ class Batcher(Generic[Asked, Found]):
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:
             gathered, last = self._gather(first)
-            # Who has gone needs no answer; and who is here can no longer be told that nobody works on it.
-            self._answer([one for one in gathered if one.answer.set_running_or_notify_cancel()])
+            _told(self._wait, len(self))
+            groups: dict[Hashable, list[_Waiting[Asked, Found]]] = {}
+            for one in gathered:
+                groups.setdefault(one.group, []).append(one)
+            for group in groups.values():
+                # Who has gone needs no answer; and who is here can no longer be told that nobody works on it.
+                self._answer([one for one in group if one.answer.set_running_or_notify_cancel()])
             if last:
                 return
 
@@ -98,16 +120,26 @@ class Batcher(Generic[Asked, Found]):
             gathered.append(one)
         return gathered, False
 
-    def _answer(self, batch: list[_Waiting[Asked, Found]]) -> None:
-        if not batch:
+    def _answer(self, group: list[_Waiting[Asked, Found]]) -> None:
+        if not group:
             return
-        self._count(len(batch))
+        _told(self._count, len(group))
         try:
-            answers = self._work([one.asked for one in batch])
+            answers = self._work([one.asked for one in group])
+            if len(answers) != len(group):
+                raise RuntimeError(f"{len(group)} were asked, and {len(answers)} answered")
         except Exception as error:  # whatever it is, those who wait must hear of it
-            answers = [error] * len(batch)
-        for one, answer in zip(batch, answers, strict=True):
+            answers = [error] * len(group)
+        for one, answer in zip(group, answers, strict=True):
             if isinstance(answer, Exception):
                 one.answer.set_exception(answer)
             else:
                 one.answer.set_result(answer)
+
+
+def _told(who: Callable[[int], None], number: int) -> None:
+    """Count, if that can be done; nobody's answer depends on it."""
+    try:
+        who(number)
+    except Exception:
+        log.exception("searches could not be counted")

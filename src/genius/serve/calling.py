@@ -31,8 +31,13 @@ class Caller:
         self._idle: list[http.client.HTTPConnection] = []
         self._closing = weakref.finalize(self, _close, self._idle)
 
-    def call(self, method: str, path: str, body: Any = None, *, missing: bool = False) -> Any:
-        """The answer, decoded if it is JSON; None for something that is not there, if it may be `missing`."""
+    def call(
+        self, method: str, path: str, body: Any = None, *, missing: bool = False, reported: bool = False
+    ) -> Any:
+        """The answer, decoded if it is JSON; None for something that is not there, if it may be `missing`.
+
+        With `reported`, a refusal that reports what failed is an answer too.
+        """
         headers = {**self._headers, "Accept": "application/json"}
         content = None
         if body is not None:
@@ -44,6 +49,8 @@ class Caller:
         status, media_type, answer = self._send(method, self._path + path, content, headers)
         if missing and status == 404:
             return None
+        if reported and status == 400 and b'"failures"' in answer:
+            return orjson.loads(answer)
         if status != 200:
             raise self._error(status, answer)
         return orjson.loads(answer) if media_type.startswith("application/json") else answer

@@ -7,7 +7,6 @@ search finds for some of its pictures.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import threading
 from collections import OrderedDict
@@ -61,43 +60,68 @@ class LabelledCell:
     children: tuple[LabelledCell, ...] = ()
 
 
+class _Kept:
+    """What was found in one version, the latest up to a number; and all its words, to compare with."""
+
+    def __init__(self, version: int, background: Background) -> None:
+        self.version, self.background = version, background
+        self._found: OrderedDict[Any, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Any, make: Callable[[], T]) -> T:
+        """What is kept under a key, which otherwise is made now."""
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                found: T = self._found[key]
+                return found
+        made = make()
+        with self._lock:
+            self._found[key] = made
+            if len(self._found) > KEPT:
+                self._found.popitem(last=False)
+        return made
+
+
 class Atlas:
     """Cells of an index, with their labels."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._lock, self._refreshing = threading.Lock(), threading.Lock()
-        self._version = -1
-        self._kept: OrderedDict[Any, Any] = OrderedDict()
-        self._background = Background()
+        self._refreshing = threading.Lock()
+        self._kept = _Kept(-1, Background())
         self._counted = -1
 
     def look(
         self, prefix: Prefix, *, start: int, children: int, samples: int, child_samples: int
     ) -> LabelledCell:
-        """What lies under a prefix, and so many cells below it from `start` on, with some items each."""
-        self._refresh()
-        cell = self._cell(prefix, samples)
-        below = [(*prefix, code) for code, _ in cell.children[start : start + children]]
-        shown = [LabelledCell(self._cell(child, child_samples), self.label(child)) for child in below]
-        return LabelledCell(cell, self.label(prefix), tuple(shown))
+        """What lies under a prefix, and so many cells below it from `start` on, with some items each; all of
+        one version."""
+        with self._index.reading():
+            kept = self._of_now()
+            cell = self._cell(kept, prefix, samples)
+            below = [(*prefix, code) for code, _ in cell.children[start : start + children]]
+            shown = [
+                LabelledCell(self._cell(kept, child, child_samples), self._label(kept, child))
+                for child in below
+            ]
+            return LabelledCell(cell, self._label(kept, prefix), tuple(shown))
 
-    def label(self, prefix: Prefix) -> str:
+    def _label(self, kept: _Kept, prefix: Prefix) -> str:
         """A few words for what lies under a prefix, or none."""
         if len(prefix) <= self._index.coding.semantic:
             return ""  # everything of a modality has nothing in common
-        return self._keep(
+        return kept.get(
             ("label", prefix),
-            lambda: label(self._texts(prefix) or self._texts_like(prefix), self._background),
+            lambda: label(self._texts(prefix) or self._texts_like(kept, prefix), kept.background),
         )
 
-    def _texts_like(self, prefix: Prefix) -> list[str]:
+    def _texts_like(self, kept: _Kept, prefix: Prefix) -> list[str]:
         """What some items under a prefix would be described by: the nearest texts."""
         found: list[Item] = []
-        for like in self._cell(prefix, ASKED).items:
-            with contextlib.suppress(InputError):  # it may be removed meanwhile
-                hits = self._index.search(near=like.id, want=Modality.TEXT, k=ANSWERS)
-                found += [hit.item for hit in hits]
+        for like in self._cell(kept, prefix, ASKED).items:
+            hits = self._index.search(near=like.id, want=Modality.TEXT, k=ANSWERS)
+            found += [hit.item for hit in hits]
         return _texts(found)
 
     def _texts(self, prefix: Prefix) -> list[str]:
@@ -110,38 +134,23 @@ class Atlas:
             places = [(None, *prefix[1:]) if coding.semantic else prefix]
         return _texts([item for place in places for item in self._index.cell(place, TEXTS).items])
 
-    def _cell(self, prefix: Prefix, samples: int) -> Cell:
-        return self._keep(("cell", prefix, samples), lambda: self._index.cell(prefix, samples))
+    def _cell(self, kept: _Kept, prefix: Prefix, samples: int) -> Cell:
+        return kept.get(("cell", prefix, samples), lambda: self._index.cell(prefix, samples))
 
-    def _keep(self, key: Any, make: Callable[[], T]) -> T:
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                found: T = self._kept[key]
-                return found
-            version = self._version
-        made = make()
-        with self._lock:
-            if version == self._version:  # or it may be of an older version
-                self._kept[key] = made
-                if len(self._kept) > KEPT:
-                    self._kept.popitem(last=False)
-        return made
-
-    def _refresh(self) -> None:
-        """Forget what was of an older version; words are counted again when a tenth has changed."""
+    def _of_now(self) -> _Kept:
+        """What is kept of the version that is read now; words are counted again when a tenth has changed."""
         with self._refreshing:
             version, items = self._index.version, len(self._index)
-            if version == self._version:
-                return
-            if self._counted < 0 or abs(items - self._counted) > self._counted / 10:
-                background = Background()
-                for text in _texts(self._index.cell((), ALL_TEXTS).items):
-                    background.add(text)
-                self._background, self._counted = background, items
-            with self._lock:
-                self._version = version
-                self._kept.clear()
+            if version < self._kept.version:  # somebody else has read a newer one by now
+                return _Kept(version, self._kept.background)
+            if version > self._kept.version:
+                background = self._kept.background
+                if self._counted < 0 or abs(items - self._counted) > self._counted / 10:
+                    background, self._counted = Background(), items
+                    for text in _texts(self._index.cell((), ALL_TEXTS).items):
+                        background.add(text)
+                self._kept = _Kept(version, background)
+            return self._kept
 
 
 def _texts(items: Iterable[Item]) -> list[str]:

@@ -8,9 +8,9 @@ Only the standard library is needed. Errors of the service come as the errors th
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -20,8 +20,9 @@ from genius.data.records import ImageSource, Item, Modality, Query
 from genius.decode.runtime import Precision
 from genius.errors import InputError
 from genius.index.browse import Cell
-from genius.index.build import Added
+from genius.index.build import Added, ItemError
 from genius.index.changes import Change, id_of
+from genius.index.committing import Compacted
 from genius.index.decoders import DecoderName
 from genius.index.hit import Hits
 from genius.search.beam import BEAMS
@@ -29,15 +30,15 @@ from genius.search.hits import Mode
 from genius.serve.calling import Caller
 from genius.serve.cells import parse_prefix, written
 from genius.serve.remote import address, remote_hits, remote_item
-from genius.serve.settings import MEGABYTE, MOST_ITEMS
+from genius.serve.sending import change_fields, in_base64, requests_of
 
 if TYPE_CHECKING:
     from PIL import Image
 
 TOGETHER = 8
 """How many searches are under way at a time; the service does those that arrive together together."""
-BODY = 16 * MEGABYTE
-"""How many bytes of items are sent at a time, about."""
+PAGE = 200
+"""How many items are asked for at a time."""
 
 
 class Client:
@@ -69,6 +70,22 @@ class Client:
     def __contains__(self, id: str) -> bool:
         return self.get(id) is not None
 
+    def __iter__(self) -> Iterator[Item]:
+        """All items, in the order in which they were added, each once; they may be of different versions."""
+        after, seen = 0, set()
+        while after is not None:
+            page = self._caller.call("GET", f"/items?{urlencode({'after': after, 'limit': PAGE})}")
+            for fields in page["items"]:
+                if fields["id"] not in seen:  # one that was replaced meanwhile comes again
+                    seen.add(fields["id"])
+                    yield self._item(fields)
+            after = page["next"]
+
+    @property
+    def version(self) -> int:
+        """It goes up with every change of the index."""
+        return int(self.about()["version"])
+
     def about(self) -> dict[str, Any]:
         """What is served: items, modalities, version, model, levels."""
         found: dict[str, Any] = self._caller.call("GET", "/about")
@@ -91,7 +108,7 @@ class Client:
         decoder: DecoderName | str | None = None,
         precision: Precision = "fp32",
         filter: Mapping[str, Any] | None = None,
-        exclude: Sequence[str] = (),
+        exclude: Iterable[str] = (),
         near: str | None = None,
     ) -> Hits:
         """The k items that answer best, as `Index.search` has it, in the ranking that was asked for."""
@@ -106,7 +123,7 @@ class Client:
             text = query
         fields: dict[str, Any] = {
             "text": text,
-            "image": None if image is None else _base64(image_source(image)),
+            "image": None if image is None else in_base64(image_source(image)),
             "instruction": instruction,
             "want": None if want is None else Modality.parse(want).value,
             "k": k,
@@ -116,7 +133,7 @@ class Client:
             "decoder": decoder,
             "precision": precision,
             "filter": None if filter is None else dict(filter),
-            "exclude": list(exclude),
+            "exclude": [exclude] if isinstance(exclude, str) else list(exclude),
             "near": near,
         }
         asked = {name: value for name, value in fields.items() if value not in (None, [])}
@@ -137,13 +154,14 @@ class Client:
         decoder: DecoderName | str | None = None,
         precision: Precision = "fp32",
         filter: Mapping[str, Any] | None = None,
-        exclude: Sequence[str] = (),
+        exclude: Iterable[str] = (),
     ) -> list[Hits]:
         """What answers each query; they may see different versions of the index, if it is being changed."""
+        left_out = [exclude] if isinstance(exclude, str) else list(exclude)
 
         def one(query: Query | str) -> Hits:
             options: dict[str, Any] = {"mode": mode, "decoder": decoder, "precision": precision}
-            options |= {"filter": filter, "exclude": exclude}
+            options |= {"filter": filter, "exclude": left_out}
             return self.search(query, want=want, k=k, beam=beam, rerank=rerank, **options)
 
         with ThreadPoolExecutor(TOGETHER) as threads:
@@ -161,33 +179,36 @@ class Client:
         fields = self._caller.call("GET", address(id), missing=True)
         return None if fields is None else tuple(fields["code"])
 
-    def add(self, items: Iterable[Item]) -> Added:
-        """Add items; one whose id is there takes its place. Says what became of them."""
+    def add(self, items: Iterable[Item], *, strict: bool = False) -> Added:
+        """Add items; one whose id is there takes its place. Says what became of them.
+
+        What can't be read is left out and reported, or raised if `strict`.
+        """
         report = Added()
-        for some in _chunks(items):
-            answer = self._caller.call("POST", "/items", {"items": some})
+        fail = partial(_fail, report, strict)
+        for some in requests_of(items, fail):
+            answer = self._caller.call("POST", "/items", {"items": some, "strict": strict}, reported=True)
             report.added += answer["added"]
             report.replaced += answer["replaced"]
             report.known += answer["known"]
             for failure in answer["failures"]:
-                report.failures.add(InputError(failure["message"]))
+                report.failures.add(ItemError(failure["id"], failure["message"]))
         return report
 
-    def update(self, changes: Iterable[Change]) -> Added:
+    def update(self, changes: Iterable[Change], *, strict: bool = False) -> Added:
         """Change items that are there, as `Index.update` does; an id that is not there is a failure."""
         report = Added()
         for change in changes:
-            id, fields = id_of(change), _changed(change)
+            id = id_of(change)
             try:
-                answer = self._caller.call("PATCH", address(id), fields, missing=True)
+                answer = self._caller.call("PATCH", address(id), change_fields(change), missing=True)
+                if answer is None:
+                    raise InputError("is not in the index: add it")
             except InputError as error:
-                report.failures.add(InputError(f"item {id!r}: {error}"))
+                _fail(report, strict, id, error)
                 continue
-            if answer is None:
-                report.failures.add(InputError(f"item {id!r} is not in the index"))
-            else:
-                report.replaced += answer["replaced"]
-                report.known += answer["known"]
+            report.replaced += answer["replaced"]
+            report.known += answer["known"]
         return report
 
     def remove(self, ids: Iterable[str] | str) -> int:
@@ -197,6 +218,10 @@ class Client:
             answer = self._caller.call("DELETE", address(id), missing=True)
             removed += 0 if answer is None else int(answer["removed"])
         return removed
+
+    def compact(self) -> Compacted:
+        """Make one segment of all, without what was removed."""
+        return Compacted(**self._caller.call("POST", "/compact"))
 
     def cell(self, prefix: Sequence[int | None] = (), items: int = 0) -> Cell:
         """What lies under a prefix of codes, with so many of its items."""
@@ -222,37 +247,8 @@ def _plain(rerank: bool | None, mode: Mode) -> bool:
     return mode == "paper" if rerank is None else not rerank
 
 
-def _changed(change: Change) -> dict[str, Any]:
-    """A change as it is sent."""
-    if isinstance(change, Item):
-        fields: dict[str, Any] = {"text": change.text, "image": change.image, "metadata": change.metadata}
-        fields = {name: value for name, value in fields.items() if value}
-    else:
-        fields = {name: value for name, value in change.items() if name != "id"}
-    if fields.get("image") is not None:
-        fields["image"] = _base64(image_source(fields["image"]))
-    if fields.get("metadata") is not None:
-        fields["metadata"] = dict(fields["metadata"])
-    return fields
-
-
-def _base64(image: ImageSource) -> str:
-    return base64.b64encode(image.read()).decode()
-
-
-def _chunks(items: Iterable[Item]) -> Iterator[list[dict[str, Any]]]:
-    """Items as they are sent, in requests that are not too large."""
-    chunk: list[dict[str, Any]] = []
-    size = 0
-    for item in items:
-        fields: dict[str, Any] = {"id": item.id, "text": item.text, "metadata": dict(item.metadata)}
-        if item.image is not None:
-            fields["image"] = _base64(item.image)
-        bytes_of = len(fields.get("image", "")) + len(item.text or "")
-        if chunk and (len(chunk) == MOST_ITEMS or size + bytes_of > BODY):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(fields)
-        size += bytes_of
-    if chunk:
-        yield chunk
+def _fail(report: Added, strict: bool, id: str, error: InputError) -> None:
+    named = ItemError(id, str(error))
+    if strict:
+        raise named from error
+    report.failures.add(named)

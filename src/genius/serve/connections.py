@@ -1,4 +1,5 @@
-"""Connections that end: a client that never finishes a request's head, or is one too many, is let go."""
+"""Connections that end: a client that never finishes a request's head, never takes its answer, or is one too
+many, is let go."""
 
 from __future__ import annotations
 
@@ -26,6 +27,7 @@ class Bounded(H11Protocol):
     """HTTP on one connection."""
 
     _head: asyncio.TimerHandle | None = None
+    _taking: asyncio.TimerHandle | None = None
 
     @property
     def _limits(self) -> Limits:
@@ -37,6 +39,7 @@ class Bounded(H11Protocol):
         super().connection_made(transport)
         # asyncio only does so for sockets that say they are TCP; or small answers wait for the client's word.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport.set_write_buffer_limits(0)  # so that whatever a client does not take is told
         if len(self.connections) > self._limits.connections:
             self._say(busy("too many connections are open: try again in a moment"))
         else:
@@ -45,7 +48,19 @@ class Bounded(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing more is awaited."""
         self._head_came()
+        self._taken()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Something waits to be taken by the client, who has not for ever."""
+        super().pause_writing()
+        if self._taking is None:
+            self._taking = self.loop.call_later(self._limits.answer_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """All was taken."""
+        self._taken()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Read on, and see whether a head is complete."""
@@ -67,6 +82,11 @@ class Bounded(H11Protocol):
         if self._head is not None:
             self._head.cancel()
             self._head = None
+
+    def _taken(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
 
     def _say(self, refusal: Refusal) -> None:
         if not self.transport.is_closing():

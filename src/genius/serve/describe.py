@@ -21,6 +21,7 @@ _MEANINGS = {
     415: "The body is of another type than it should be.",
     422: "A field is wrong; the message says which.",
     503: "Too much is asked at the same time, or it takes too long.",
+    507: "The disk is full, or may not be written to.",
 }
 _ALWAYS = (400, 401, 403, 408, 413, 422, 503)
 
@@ -30,6 +31,7 @@ _SEARCH_EXAMPLES = {
     "more like this": {"value": {"near": "42"}},
 }
 _ADD_EXAMPLE = {"items": [{"id": "42", "text": "A red shoe.", "metadata": {"price": 30}}]}
+_FAILURE = {"id": "43", "message": "the picture is none of JPEG, PNG"}
 _ITEM = {"id": "42", "modality": "text", "text": "A red shoe.", "has_image": False, "metadata": {"price": 30}}
 _HIT = {
     "rank": 1,
@@ -89,8 +91,8 @@ def add() -> dict[str, Any]:
     return {
         "tags": ["items"],
         "responses": {
-            **_example({"added": 1, "replaced": 0, "known": 0, "failed": 0, "failures": []}),
-            **_refusals(415),
+            **_example({"added": 1, "replaced": 0, "known": 0, "failed": 1, "failures": [_FAILURE]}),
+            **_refusals(415, 507),
         },
         "openapi_extra": {"requestBody": {"required": True, "content": content}},
     }
@@ -108,7 +110,7 @@ def change() -> dict[str, Any]:
         "tags": ["items"],
         "responses": {
             **_example({"added": 0, "replaced": 1, "known": 0, "failed": 0, "failures": []}),
-            **_refusals(404, 415),
+            **_refusals(404, 415, 507),
         },
         "openapi_extra": {"requestBody": {"required": True, "content": content}},
     }
@@ -135,7 +137,13 @@ def picture() -> dict[str, Any]:
 
 def remove() -> dict[str, Any]:
     """Of DELETE /items/{id}."""
-    return {"tags": ["items"], "responses": {**_example({"removed": 1}), **_refusals(404)}}
+    return {"tags": ["items"], "responses": {**_example({"removed": 1}), **_refusals(404, 507)}}
+
+
+def compact() -> dict[str, Any]:
+    """Of POST /compact."""
+    done = {"before": 3, "after": 1, "dropped": 20}
+    return {"tags": ["items"], "responses": {**_example(done), **_refusals(507)}}
 
 
 def plain(tag: str) -> dict[str, Any]:

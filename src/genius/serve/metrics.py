@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -61,10 +60,9 @@ class Metrics:
         """Count a batch."""
         self._batches.observe(size)
 
-    def waiting(self, count: Callable[[], int]) -> None:
-        """Say what tells how many searches wait."""
-        if SHARED not in os.environ:  # a gauge that asks can't be shared
-            self._waiting.set_function(count)
+    def waiting(self, count: int) -> None:
+        """Say how many searches wait."""
+        self._waiting.set(count)
 
     def written(self, items: int, version: int) -> bytes:
         """All counters in Prometheus's text."""

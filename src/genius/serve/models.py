@@ -6,10 +6,11 @@ import base64
 import binascii
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from genius.decode.runtime import Precision
 from genius.index.decoders import DecoderName
+from genius.search.beam import BEAMS
 from genius.search.hits import Mode
 from genius.serve.settings import (
     DEEPEST_FILTER,
@@ -27,6 +28,25 @@ ModalityName = Literal["image", "text", "pair"]
 Metadata = dict[str, str | int | float | bool | None]
 
 
+def decoded(text: str) -> bytes:
+    """Bytes from base64, also as a data address. Raises ValueError."""
+    if text.startswith("data:"):
+        text = text.partition(",")[2]
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("an image is sent as base64, and this is not") from None
+
+
+def _is_base64(value: str | None) -> str | None:
+    if value:
+        decoded(value)
+    return value or None
+
+
+Picture = Annotated[str | None, AfterValidator(_is_base64)]
+
+
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -41,7 +61,7 @@ class SearchRequest(_Request):
     instruction: Text | None = Field(None, description="What to find, as a sentence.")
     want: ModalityName | None = Field(None, description="Only this modality.")
     k: int = Field(10, ge=1, le=MOST_HITS, description="How many items.")
-    beam: int = Field(50, ge=1, le=MOST_BEAMS, description="How many codes are followed at a time.")
+    beam: int = Field(BEAMS, ge=1, le=MOST_BEAMS, description="How many codes are followed at a time.")
     mode: Mode = Field("auto", description="How far codes are searched.")
     rerank: bool | None = Field(
         None, description="Order by embeddings and codes, or by the probability of codes alone."
@@ -81,15 +101,8 @@ class NewItem(_Request):
 
     id: Id
     text: Text | None = None
-    image: str | None = Field(None, description="A picture, as base64.")
+    image: Picture = Field(None, description="A picture, as base64.")
     metadata: Metadata = {}
-
-    @field_validator("image")
-    @classmethod
-    def _is_base64(cls, value: str | None) -> str | None:
-        if value:
-            decoded(value)
-        return value or None
 
     @model_validator(mode="after")
     def _is_something(self) -> NewItem:
@@ -102,21 +115,15 @@ class AddRequest(_Request):
     """Items to add; one whose id is there takes its place."""
 
     items: list[NewItem] = Field(min_length=1, max_length=MOST_ITEMS)
+    strict: bool = Field(False, description="Stop at the first item that can't be read.")
 
 
 class ChangeRequest(_Request):
     """What changes in an item: the fields that are there; null takes something away."""
 
     text: Text | None = None
-    image: str | None = Field(None, description="A picture, as base64.")
+    image: Picture = Field(None, description="A picture, as base64.")
     metadata: Metadata | None = Field(None, description="The keys that are there change; null removes all.")
-
-    @field_validator("image")
-    @classmethod
-    def _is_base64(cls, value: str | None) -> str | None:
-        if value:
-            decoded(value)
-        return value or None
 
 
 class ItemAnswer(BaseModel):
@@ -133,6 +140,15 @@ class FullItemAnswer(ItemAnswer):
     """An item with its code."""
 
     code: list[int]
+
+
+class PageAnswer(BaseModel):
+    """Some items, in the order in which they were added."""
+
+    items: list[ItemAnswer]
+    next: int | None = Field(
+        description="What to give as `after` for those that follow; null: these are all."
+    )
 
 
 class HitAnswer(BaseModel):
@@ -165,6 +181,7 @@ class SearchAnswer(BaseModel):
 class Failure(BaseModel):
     """Why an item was left out."""
 
+    id: str
     message: str
 
 
@@ -176,6 +193,14 @@ class AddAnswer(BaseModel):
     known: int
     failed: int
     failures: list[Failure]
+
+
+class CompactAnswer(BaseModel):
+    """How many segments there were and are, and how many rows of removed items have gone."""
+
+    before: int
+    after: int
+    dropped: int
 
 
 class RemoveAnswer(BaseModel):
@@ -237,16 +262,6 @@ class ErrorAnswer(BaseModel):
     """Why a request was refused."""
 
     error: ErrorDetail
-
-
-def decoded(text: str) -> bytes:
-    """Bytes from base64, also as a data address. Raises ValueError."""
-    if text.startswith("data:"):
-        text = text.partition(",")[2]
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError("an image is sent as base64, and this is not") from None
 
 
 def _depth(value: Any) -> int:

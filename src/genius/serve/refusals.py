@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import orjson
 
 from genius.errors import DamagedError, GeniusError, InputError, MismatchError, MissingError
+from genius.index.database import TooLongError
+from genius.index.disk import DiskError
 
 RETRY = {"Retry-After": "1"}
 
@@ -22,24 +25,31 @@ KINDS = {
     422: "invalid",
     500: "internal",
     503: "busy",
+    507: "disk",
 }
 """What kind of error each status is, unless it is said otherwise."""
 
 
 class Refusal(Exception):
-    """A request that is not answered as it wished."""
+    """A request that is not answered as it wished; `more` are fields of the answer beside the error."""
 
     def __init__(
-        self, status: int, message: str, *, kind: str | None = None, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        message: str,
+        *,
+        kind: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.status, self.message = status, message
         self.kind = kind or KINDS.get(status, "http")
-        self.headers = dict(headers or {})
+        self.headers, self.more = dict(headers or {}), dict(more or {})
 
     def body(self) -> bytes:
         """The answer's body."""
-        return orjson.dumps({"error": {"kind": self.kind, "message": self.message}})
+        return orjson.dumps({"error": {"kind": self.kind, "message": self.message}, **self.more})
 
 
 def busy(message: str) -> Refusal:
@@ -65,4 +75,10 @@ def refusal_of(error: GeniusError) -> Refusal:
         return Refusal(500, "the index is damaged: its owner finds more in the log", kind="damaged")
     if isinstance(error, MismatchError | MissingError):
         return Refusal(500, "the index can't do that: its owner finds more in the log", kind="mismatch")
+    if isinstance(error, DiskError):
+        return Refusal(507, f"the index's disk can't be written to: {error.reason}; nothing of this was done")
+    if isinstance(error, TooLongError):
+        return Refusal(
+            503, "this filter takes too long here: use fewer conditions", kind="timeout", headers=RETRY
+        )
     return busy("the index can't be used for this right now, perhaps because another program writes to it")

@@ -1,8 +1,7 @@
-"""Searches of several requests at once: those that share their settings are one call."""
+"""Searches of several requests that share their settings, as one call."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import orjson
 
 from genius.data.records import ImageBytes, Modality, Query
-from genius.errors import InputError
+from genius.index.database import TooLongError
 from genius.index.hit import Hits
 from genius.index.index import Index
 from genius.serve.models import SearchRequest
@@ -56,16 +55,15 @@ class Search:
 
 
 def search_together(index: Index, searches: Sequence[Search]) -> list[Hits | Exception]:
-    """What each search finds, or why it can't; one that is broken does not stop the others."""
-    groups: dict[bytes, list[int]] = defaultdict(list)
-    for place, search in enumerate(searches):
-        groups[search.shared].append(place)
-    found: list[Hits | Exception] = [InputError("an empty query")] * len(searches)
-    for places in groups.values():
-        answers = _search(index, [searches[place] for place in places])
-        for place, answer in zip(places, answers, strict=True):
-            found[place] = _explained(answer) if searches[place].request.explain else answer
-    return found
+    """What each search finds, or why it can't; one that is broken does not stop the others.
+
+    What they have `shared` is the same.
+    """
+    answers = _search(index, searches)
+    return [
+        _explained(answer) if search.request.explain else answer
+        for search, answer in zip(searches, answers, strict=True)
+    ]
 
 
 def _explained(answer: Hits | Exception) -> Hits | Exception:
@@ -87,8 +85,8 @@ def _search(index: Index, searches: Sequence[Search]) -> list[Hits | Exception]:
     try:
         return list(index.search_many([search.query() for search in searches], **first.options))
     except Exception as error:  # of one of them, perhaps: then the others are answered
-        if len(searches) == 1:
-            return [error]
+        if len(searches) == 1 or isinstance(error, TooLongError):  # by the filter that they share
+            return [error] * len(searches)
         return [answer for search in searches for answer in _search(index, [search])]
 
 

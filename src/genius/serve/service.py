@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from genius.data.records import MODALITIES, ImageBytes, Item
-from genius.index.build import Added
+from genius.errors import InputError
+from genius.index.build import Added, ItemError
+from genius.index.coding import FEW
+from genius.index.committing import Compacted
 from genius.index.hit import Hits
 from genius.index.index import Index
 from genius.serve.batching import Batcher
@@ -18,7 +20,7 @@ from genius.serve.cells import Atlas, LabelledCell, parse_prefix
 from genius.serve.metrics import Metrics
 from genius.serve.models import ChangeRequest, NewItem, SearchRequest, decoded
 from genius.serve.pool import Pool
-from genius.serve.refusals import Refusal
+from genius.serve.refusals import Refusal, late
 from genius.serve.searching import Search, search_together
 from genius.serve.settings import Settings
 from genius.serve.thumbnails import Thumbnail, Thumbnails, check_picture
@@ -38,17 +40,26 @@ class Service:
             batch=limits.batch,
             waiting=limits.queue,
             seconds=limits.seconds,
+            group=lambda search: search.shared,
             count=metrics.batch,
+            wait=metrics.waiting,
         )
-        metrics.waiting(lambda: len(self._searches))
+        index.filter_seconds = limits.filter_seconds
+        self._filters = Pool(1, limits.queue, limits.seconds, "filtering")
         self._readers = Pool(READERS, limits.queue, limits.seconds, "reading")
         self._writer = Pool(1, limits.queue, limits.seconds, "writing")
 
     def close(self) -> None:
         """Finish what was accepted."""
+        self._filters.close()
         self._searches.close()
         self._readers.close()
         self._writer.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether searches are worked on."""
+        return self._searches.alive
 
     # --- asking
 
@@ -56,14 +67,22 @@ class Service:
         """What a request finds."""
         if picture is not None:
             check_picture(picture, self.settings.limits.pixels)
-        return await self._searches.ask(Search(request, picture))
+        seconds, filter = self.settings.limits.seconds, request.filter
+        try:
+            async with asyncio.timeout(seconds):
+                if filter is not None:  # decided beside the searches, which need not wait for it
+                    await self._filters.run(lambda: self.index.prepare(filter))
+                return await self._searches.ask(Search(request, picture))
+        except TimeoutError:
+            raise late(seconds) from None
 
     async def item(self, id: str) -> tuple[Item, tuple[int, ...]]:
         """An item and its code. Raises Refusal if there is none."""
         return await self._readers.run(lambda: self._item(id))
 
     def _item(self, id: str) -> tuple[Item, tuple[int, ...]]:
-        item, code = self.index.get(id), self.index.code(id)
+        with self.index.reading():
+            item, code = self.index.get(id), self.index.code(id)
         if item is None or code is None:
             raise _no_item()
         return item, code
@@ -88,24 +107,43 @@ class Service:
         asked = {"start": start, "children": children, "samples": samples, "child_samples": child_samples}
         return await self._readers.run(lambda: self._atlas.look(wanted, **asked))
 
-    async def modalities(self) -> dict[str, int]:
-        """How many items there are of each modality, where the first code tells."""
-        if not self.index.coding.told:
-            return {}
-        found = await self.cell("", 0, 0, 0, 0)
-        return {MODALITIES[code].value: count for code, count in sorted(found.cell.children)}
+    async def page(self, after: int, most: int) -> list[tuple[int, Item]]:
+        """The items behind a row, each with its own."""
+        return await self._readers.run(lambda: self.index.page(after, most))
+
+    async def counts(self) -> dict[str, Any]:
+        """The version, how many items it has, and how many of each modality, where the first code tells."""
+        return await self._readers.run(self._counts)
+
+    def _counts(self) -> dict[str, Any]:
+        index, kinds = self.index, {}
+        with index.reading():
+            if index.coding.told:
+                kinds = {MODALITIES[code].value: count for code, count in sorted(index.cell().children)}
+            return {"items": len(index), "modalities": kinds, "version": index.version}
 
     # --- changing
 
-    async def add(self, items: Sequence[NewItem]) -> Added:
+    async def add(self, items: Sequence[NewItem], *, strict: bool) -> Added:
         """Add items, or put them in the place of older ones."""
         self._check_writable()
-        return await self._writer.run(lambda: self._add(items))
+        return await self._writer.run(lambda: self._add(items, strict))
 
-    def _add(self, items: Sequence[NewItem]) -> Added:
-        made = [Item(item.id, item.text, self._image(item.image, item.id), item.metadata) for item in items]
-        with self._turn() as cache:
-            return self.index.add(made, cache=cache)
+    def _add(self, items: Sequence[NewItem], strict: bool) -> Added:
+        report, made = Added(), []
+        for item in items:
+            try:
+                made.append(Item(item.id, item.text, self._image(item.image, item.id), item.metadata))
+            except InputError as error:
+                named = ItemError(item.id, error.reason)
+                if strict:
+                    raise named from error
+                report.failures.add(named)
+        with self._turn():
+            # So few at a time need no cache of features, and never have many pictures in memory.
+            for start in range(0, len(made), FEW):
+                report.add(self.index.add(made[start : start + FEW], strict=strict))
+        return report
 
     async def change(self, id: str, request: ChangeRequest) -> Added:
         """Change an item. Raises Refusal if there is none."""
@@ -116,10 +154,10 @@ class Service:
         fields: dict[str, Any] = request.model_dump(exclude_unset=True)
         if "image" in fields:
             fields["image"] = self._image(request.image, id)
-        with self._turn() as cache:
+        with self._turn():
             if id not in self.index:
                 raise _no_item()
-            return self.index.update([{"id": id, **fields}], strict=True, cache=cache)
+            return self.index.update([{"id": id, **fields}], strict=True)
 
     def _image(self, text: str | None, id: str) -> ImageBytes | None:
         """The picture of an item. Raises InputError for one that is too large."""
@@ -141,22 +179,27 @@ class Service:
             raise _no_item()
         return removed
 
+    async def compact(self) -> Compacted:
+        """Make one segment of all."""
+        self._check_writable()
+        return await self._writer.run(self._compact)
+
+    def _compact(self) -> Compacted:
+        with self._turn():
+            return self.index.compact()
+
     def _check_writable(self) -> None:
         if self.settings.read_only:
             raise Refusal(403, "this service only reads: its items can't be changed", kind="read_only")
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[Path]:
-        """The turn to write, which one of several workers has at a time, and a cache for what is encoded.
-
-        A crash lets go of the turn. To open the user's cache takes long where it is large, and what comes one
-        by one is hardly ever in it.
-        """
+    def _turn(self) -> Iterator[None]:
+        """The turn to write, which one of several workers has at a time; a crash lets go of it."""
         with contextlib.ExitStack() as stack:
             if self.settings.shared is not None:
                 file = stack.enter_context((self.settings.shared / "turn.lock").open("ab"))
                 fcntl.flock(file, fcntl.LOCK_EX)
-            yield Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="genius-serve-")))
+            yield
 
 
 def _no_item() -> Refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,8 +35,10 @@ class Limits:
         queue: how many searches may wait.
         batch: how many searches are done together; 1 is one after another.
         seconds: until a request is answered that it takes too long.
+        filter_seconds: for a filter to be decided.
         body_seconds: for a client to send its request's body,
         head_seconds: and the head before it.
+        answer_seconds: for a client to take what it is answered.
         connections: how many may be open.
         thumbnails: bytes of small pictures that are kept in memory.
         stop_seconds: for the answers that are still due when the service is stopped.
@@ -48,8 +51,10 @@ class Limits:
     queue: int = 128
     batch: int = 32
     seconds: float = 30.0
+    filter_seconds: float = 10.0
     body_seconds: float = 30.0
     head_seconds: float = 10.0
+    answer_seconds: float = 60.0
     connections: int = 1024
     thumbnails: int = 64 * MEGABYTE
     stop_seconds: int = 30
@@ -91,7 +96,11 @@ class Settings:
     @property
     def loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        return self.host in LOOPBACK
+        try:
+            found = ipaddress.ip_address(self.host)
+        except ValueError:
+            return self.host.lower() in LOOPBACK
+        return (getattr(found, "ipv4_mapped", None) or found).is_loopback
 
     @property
     def hosts(self) -> frozenset[str] | None:
@@ -102,4 +111,4 @@ class Settings:
         """
         if self.token is not None or not self.loopback:
             return None
-        return frozenset((*LOOPBACK, *(name.lower() for name in self.names)))
+        return frozenset((*LOOPBACK, *(name.lower() for name in (self.host, *self.names))))
