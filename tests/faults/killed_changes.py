@@ -1,11 +1,13 @@
 """Changes an index again and again in children that are killed; test_change_kills runs it in its own process.
 
 Each child goes on with the index that the one before left, and adds, updates, removes and compacts as a
-random plan says, telling every change that it has made. It is killed (SIGKILL) at a random one of the calls
-that the work takes, in Python or just before a call into C.
+random plan says, telling every change that it has made. Every other child is killed (SIGKILL) at a random one
+of the calls that the work takes, in Python or just before a call into C; the others by the clock (SIGALRM,
+which nobody handles), in the midst of whatever they are at: those moments differ from run to run.
 
-Prints a line per kill: was the child killed, what it was at, and whether the index is whole and holds what it
-held after the last change that was told, or after the one behind it.
+Goes on until so many were really killed. Prints a line per child: was it killed, was that by the clock, what
+it was at, and whether the index is whole and holds what it held after the last change that was told, or after
+the one behind it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,8 @@ from tests.faults.killed_writers import watch_calls
 from tests.index.made_up_index import coded, open_made_up
 
 STEPS = 4
+CHILDREN = 10
+"""How many children there are for each kill, at the most."""
 committing.BLOCK, committing.QUICK = 16, 6  # so that all ways of merging are taken
 
 Change = tuple[str, list[Any]]
@@ -104,44 +110,63 @@ def content_of(path: Path) -> Content:
     return found
 
 
-def killed(path: Path, changes: list[Change], moment: int) -> tuple[bool, int]:
+def by_calls(moment: int) -> None:
+    watch_calls(lambda calls: calls == moment and os.kill(os.getpid(), signal.SIGKILL), from_swap=False)
+
+
+def by_the_clock(seconds: float) -> None:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def killed(path: Path, changes: list[Change], prepare: Callable[[], None]) -> tuple[bool, int]:
     """Whether the child was killed, and how many changes it had told by then."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        watch_calls(lambda calls: calls == moment and os.kill(os.getpid(), signal.SIGKILL), from_swap=False)
+        prepare()
         make(path, changes, lambda: os.write(writer, b"."))
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as told:
         count = len(told.read())
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, count
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert ended in (0, -signal.SIGKILL, -signal.SIGALRM), ended
+    return ended != 0, count
 
 
-def calls_of(path: Path) -> int:
-    """How many calls a usual plan takes."""
+def measured(folder: Path) -> tuple[int, float]:
+    """How many calls a usual plan takes, and how many seconds."""
+    changes: list[Change] = [("add", [item(random.Random(n), str(n))]) for n in range(STEPS)]
     seen: list[int] = []
     watch_calls(seen.append, from_swap=False)
-    make(path, [("add", [item(random.Random(n), str(n))]) for n in range(STEPS)], lambda: None)
+    make(folder / "watched", changes, lambda: None)
     sys.setprofile(None)
-    return seen[-1]
+    began = time.perf_counter()
+    make(folder / "measured", changes, lambda: None)
+    return seen[-1], time.perf_counter() - began
 
 
 def main(folder: Path, kills: int) -> None:
-    total, path = calls_of(folder / "measured"), folder / "index"
+    (calls, seconds), path = measured(folder), folder / "index"
     open_made_up(path).close()
     content: Content = {}
     moments = random.Random(1)
-    for number in range(kills):
-        changes = plan(number, sorted(content))
-        dead, told = killed(path, changes, moments.randint(1, total))
+    for number in range(CHILDREN * kills):
+        changes, clock = plan(number, sorted(content)), bool(number % 2)
+        moment = moments.uniform(0, seconds) if clock else moments.randint(1, calls)
+        prepare = partial(by_the_clock, max(moment, 1e-6)) if clock else partial(by_calls, int(moment))
+        dead, told = killed(path, changes, prepare)
+        kills -= dead
         states = [content]
         for change in changes:
             states.append(after(states[-1], change))
         content = content_of(path)
         fits = content in states[told : told + 2]
         at = changes[told][0] if told < len(changes) else "end"
-        print(json.dumps([dead, at, fits, len(content)]))
+        print(json.dumps([dead, clock, at, fits]))
+        if not kills:
+            return
 
 
 if __name__ == "__main__":

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import genius
 from genius import Client
+from genius.cli import search as search_command
+from genius.cli import serve as serve_command
 from genius.errors import GeniusError, InputError
+from genius.search.beam import BEAMS
+from genius.serve.models import SearchRequest
 from genius.serve.run import serve
-from genius.serve.settings import Settings
+from genius.serve.settings import Limits, Settings
 
 
 @contextmanager
@@ -87,19 +95,39 @@ def patiently(client: Client, queries: list[str]) -> list[genius.Hits]:
 
 @pytest.mark.slow
 def test_stopping_answers_what_was_accepted(served: Path) -> None:
-    with command(served, GENIUS_TOKEN="secret") as (process, url):
-        client = until_it_answers(Client(url, "secret"))
-        with ThreadPoolExecutor(16) as threads:
-            asked = [threads.submit(client.search, f"red {n}", k=50) for n in range(64)]
-            asked[0].result()
-            process.send_signal(signal.SIGTERM)
-            answered = [one for one in asked if one.exception() is None]
-        assert answered
-        for one in asked:
-            error = one.exception()
-            assert error is None or "does not answer" in str(error) or "being stopped" in str(error)
-            assert "ended" not in str(error)
-        process.wait(60)
+    with command(served, "--batch", "1") as (process, url), contextlib.ExitStack() as stack:
+        until_it_answers(Client(url)).close()
+        port = int(url.rpartition(":")[2])
+
+        def connected() -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+
+        asked = [connected() for _ in range(64)]
+        for number, connection in enumerate(asked):
+            body = json.dumps({"text": f"red {number}", "k": 50, "explain": True}).encode()
+            head = f"Host: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+            connection.sendall(f"POST /search HTTP/1.1\r\n{head}\r\n\r\n".encode() + body)
+        last = connected()  # it is answered beside the searches, after these were taken in
+        last.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert last.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        process.send_signal(signal.SIGTERM)
+        answered, _, _ = select.select(asked, [], [], 0)
+        assert len(answered) < len(asked)  # some are still due
+        for connection in asked:
+            whole = b"".join(iter(partial(connection.recv, 1 << 16), b""))
+            head, _, body = whole.partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200"), whole
+            assert len(json.loads(body)["hits"]) == 50
+        assert process.wait(60) in (0, -signal.SIGTERM)
+        with pytest.raises(OSError):
+            socket.create_connection(("127.0.0.1", port), timeout=60)
+
+
+def test_the_command_has_the_usual_values() -> None:
+    """They stand there once more, as the command shows its help without importing what they come from."""
+    searching = inspect.signature(search_command.search).parameters
+    assert searching["beam"].default == BEAMS == SearchRequest(text="red").beam
+    assert inspect.signature(serve_command.serve).parameters["batch"].default == Limits().batch
 
 
 def test_addresses_that_cannot_be_listened_at(served: Path) -> None:

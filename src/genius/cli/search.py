@@ -32,6 +32,7 @@ def search(
     ] = None,
     want: Annotated[str | None, typer.Option(help="Only this modality: image, text or pair.")] = None,
     k: Annotated[int, typer.Option("-k", help="How many items.")] = 10,
+    # The usual number of beams, without importing what it comes from; a test compares them.
     beam: Annotated[int, typer.Option(help="How many codes are followed at a time.")] = 50,
     plain: Annotated[
         bool, typer.Option("--plain", help="Rank by the probability of codes alone, without re-ranking.")
