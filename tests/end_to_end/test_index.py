@@ -128,6 +128,26 @@ def test_several_workers_make_the_same_index(
     assert [hit["score"] for hit in one] == pytest.approx([hit["score"] for hit in two], abs=0.02)
 
 
+@pytest.mark.parametrize("kept", ["fp16", "none"])
+def test_an_index_may_keep_less_of_its_items(
+    kept: str, index: Path, coded_model: Path, miniature: Path, tmp_path: Path
+) -> None:
+    made = tmp_path / "made"
+    run("index", miniature, "-m", coded_model, "-o", made, "--workers", "1", "--embeddings", kept)
+    assert kept in run("show", made).stdout
+    usual, found = hits(index, "red", "-k", "99"), hits(made, "red", "-k", "99")
+    assert {hit["id"] for hit in found} == {hit["id"] for hit in usual}
+    if kept == "fp16":
+        assert [hit["score"] for hit in found] == pytest.approx([hit["score"] for hit in usual], abs=1e-3)
+    near = hits(made, "--near", found[0]["id"], "-k", "3")
+    assert len(near) == 3 and found[0]["id"] not in {hit["id"] for hit in near}
+    run("remove", made, found[0]["id"])
+    run("compact", made)
+    assert [hit["id"] for hit in hits(made, "red", "-k", "98")] == [hit["id"] for hit in found[1:]]
+    with pytest.raises(InputError, match=f"keeps {kept}"):
+        run("index", miniature, "-m", coded_model, "-o", made, "--embeddings", "int8")
+
+
 def test_a_damaged_index_is_said(index: Path) -> None:
     file = index / "segments/00000001/hi.npy"
     whole = file.read_bytes()

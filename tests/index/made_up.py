@@ -19,6 +19,8 @@ WIDTH = 6
 CODING = Coding((3, 4, 4), semantic=1, told=True)
 LEARNED = Coding((3, 4, 4), semantic=1, told=False)
 NO_FIRST = Coding((4, 4, 4), semantic=0, told=False)
+EXACT = Coding((3, 4, 4), semantic=1, told=True, embeddings="fp16")
+NONE = Coding((3, 4, 4), semantic=1, told=True, embeddings="none")
 
 
 def block(random: np.random.Generator, count: int, coding: Coding, first_row: int = 1) -> Block:
@@ -39,7 +41,9 @@ def in_memory(made: Block, coding: Coding, books: Sequence[np.ndarray]) -> Segme
     """The block as a segment that was never written, with halves by these codebooks."""
     packed, order = PackedCodes.build(made.codes, coding.sizes, coding.semantic)
     joined = made.joined[order]
-    coarse = np.rint(joined.astype(np.float32) * 127).astype(np.int8)
+    coarse = np.rint(joined.astype(np.float32) * 127).astype(np.int8) if coding.embeddings == "int8" else None
+    if coding.embeddings == "none":
+        joined = joined[:, :0]
     modality = None if coding.told else made.modality[order]
     halves = lengths(packed, books)
     return Segment("", packed, made.rows[order], joined, coarse, halves, 1 / 127, modality)

@@ -16,7 +16,7 @@ from genius.index.segments import Block, Coding
 from genius.quantize.quantizer import Quantizer
 from genius.search.geometric import QuickGeometry
 from genius.search.hits import MODES, Mode
-from tests.index.made_up import CODING, LEARNED, NO_FIRST, WIDTH, block, in_memory
+from tests.index.made_up import CODING, EXACT, LEARNED, NO_FIRST, NONE, WIDTH, block, in_memory
 
 
 @dataclass
@@ -39,6 +39,13 @@ class Pool:
         quantized = sum(book[self.codes[:, k]] for k, book in enumerate(self.geometry.codebooks))
         near = quantized @ vector - (quantized**2).sum(1) / 2
         return np.asarray(self.weight * (self.joined @ joined) + (1 - self.weight) * near)
+
+    def cosines(self, coding: Coding, asked: Asked, query: int) -> np.ndarray:
+        """Of embeddings, or where none are kept of vectors and codes."""
+        if coding.embeddings != "none":
+            return np.asarray(self.joined.astype(np.float32) @ asked.joined[query])
+        quantized = sum(book[self.codes[:, k]] for k, book in enumerate(self.geometry.codebooks))
+        return np.asarray(quantized @ asked.vectors[query] / np.linalg.norm(quantized, axis=1))
 
     def log_probabilities(self, vector: np.ndarray, item: int, *, free: bool) -> np.ndarray:
         """Of an item's code, level by level."""
@@ -65,7 +72,7 @@ def pool(seed: int, sizes: list[int], coding: Coding, removed: float = 0.0) -> P
     rows = np.concatenate([made.rows for made in blocks])
     gone = rows[random.random(len(rows)) < removed]
     geometry, quantizer = decoder(random, coding)
-    weight = float(random.choice([1.0, 0.4]))
+    weight = 0.0 if coding.embeddings == "none" else float(random.choice([1.0, 0.4]))
     segments = [in_memory(made, coding, geometry.codebooks) for made in blocks]
     searcher = Searcher(QuickGeometry(geometry), quantizer, weight, segments, gone)
     live = ~np.isin(rows, gone)
@@ -84,7 +91,7 @@ def ask(random: np.random.Generator, queries: int, coding: Coding, wants: list[i
     return Asked(vectors, joined, want, first)
 
 
-CODINGS = st.sampled_from([CODING, LEARNED, NO_FIRST])
+CODINGS = st.sampled_from([CODING, LEARNED, NO_FIRST, EXACT, NONE])
 SIZES = st.lists(st.integers(1, 25), min_size=1, max_size=3)
 
 
@@ -106,7 +113,7 @@ def test_k_of_what_is_wanted_once_each_and_in_order(
     for query, found in enumerate(made.searcher.search(asked, k, beams, mode)):
         wanted = made.wanted(int(asked.want[query]))
         by_row = {int(made.rows[item]): int(item) for item in wanted}
-        likeness = made.joined.astype(np.float32) @ asked.joined[query]
+        likeness = made.cosines(coding, asked, query)
         for ranking in (found.plain(k), found.reranked(k)):
             rows = found.rows[ranking].tolist()
             assert len(rows) == min(k, len(wanted))
@@ -135,7 +142,7 @@ def test_wide_beams_give_both_rankings_of_all_items(seed: int, sizes: list[int],
     asked = ask(np.random.default_rng(seed), 2, coding, [ANY, 1] if coding.told else [ANY])
     for query, found in enumerate(made.searcher.search(asked, 1000, 1000, "paper")):
         wanted = made.wanted(int(asked.want[query]))
-        likeness = made.joined.astype(np.float32) @ asked.joined[query]
+        likeness = made.cosines(coding, asked, query)
         free = asked.first[query] != ANY and asked.want[query] != ANY
         gains = {item: made.log_probabilities(asked.vectors[query], item, free=free) for item in wanted}
         scores = dict(zip(made.rows, made.scores(asked.vectors[query], asked.joined[query]), strict=True))

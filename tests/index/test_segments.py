@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genius.errors import DamagedError, MismatchError
+from genius.errors import DamagedError, InputError, MismatchError
 from genius.index import segments
+from genius.index.merging import merge
 from genius.index.segments import Coding, gather, open_segment, write_segment
 from genius.search.packed import PackedCodes
-from tests.index.made_up import CODING, LEARNED, NO_FIRST, block, segment
+from tests.index.made_up import CODING, EXACT, LEARNED, NO_FIRST, NONE, block, segment
 
 
 @pytest.mark.parametrize("coding", [CODING, LEARNED, NO_FIRST])
@@ -26,10 +28,27 @@ def test_what_is_written_is_what_is_opened(tmp_path: Path, coding: Coding, count
     np.testing.assert_array_equal(found.halves, made.halves[order])
     np.testing.assert_array_equal(found.exact, made.joined[order])
     np.testing.assert_array_equal(found.modality, made.modality[order])
-    assert found.coarse.dtype == np.int8
+    assert found.coarse is not None and found.coarse.dtype == np.int8
     off = np.abs(found.coarse * found.scale - made.joined[order].astype(np.float32))
     assert off.max() <= found.scale / 2 + 1e-6
     assert (tmp_path / "s/modality.npy").exists() != coding.told
+
+
+@pytest.mark.parametrize("coding", [EXACT, NONE])
+def test_an_index_keeps_the_embeddings_that_it_is_told_to(tmp_path: Path, coding: Coding) -> None:
+    made = block(np.random.default_rng(1), 50, coding)
+    found = segment(tmp_path / "s", made, coding)
+    order = np.lexsort((np.arange(50), *made.codes.T[::-1]))
+    kept = made.joined[order] if coding is EXACT else made.joined[:, :0]
+    np.testing.assert_array_equal(found.exact, kept)
+    assert found.coarse is None and not (tmp_path / "s/coarse.npy").exists()
+    assert (found.part(np.zeros(0)).exact is None) == (coding is NONE)
+    np.testing.assert_array_equal(gather([found], np.arange(50)), kept)
+    again = segment(tmp_path / "t", merge([found], np.zeros(0, np.int64)).block, coding)
+    np.testing.assert_array_equal(again.exact, kept)
+    assert Coding.read(asdict(coding)) == coding
+    with pytest.raises(InputError, match="unknown embeddings 'int4': expected one of int8, fp16, none"):
+        Coding.read({**asdict(coding), "embeddings": "int4"})
 
 
 def test_embeddings_are_gathered_through_several_segments(tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ def _index(tree: Path, out: Path) -> None:
         show_examples(index, Tree(tree), tasks, out / "searches.png")
         typer.echo(f"These searches with their pictures: {out / 'searches.png'}")
         typer.echo(f"{len(index):,} items are in {path}: search it with")
-    program = "genius" if shutil.which("genius") else sys.argv[0]  # `make demo` does not put it on the path
+    # `make demo` does not put it on the path.
+    program = "genius" if shutil.which("genius") else Path(sys.executable).with_name("genius")
     typer.echo(f'  {program} search {path} "a happy cat" --want image')
     typer.echo(f"or on a page, to search and to explore: {program} serve {path}, then http://127.0.0.1:8000")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,13 +26,25 @@ def index(
     workers: Annotated[int, typer.Option(help="Processes; 0 is one per core.")] = 0,
     root: Annotated[Path | None, typer.Option(help="Where a table's pictures are, if not beside it.")] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
+    embeddings: Annotated[
+        str | None,
+        typer.Option(
+            help="What a new index keeps of items to re-rank them by: int8 (bytes, and 16 bits for the best; "
+            "the default), fp16 (16 bits alone) or none (codes alone)."
+        ),
+    ] = None,
 ) -> None:
     """Put the items of SOURCE into an index; stopped, it goes on where it was when it is started again."""
+    from genius.errors import InputError
     from genius.index.index import Index
     from genius.index.view import is_index
 
     counted = collect(source, root, strict)
-    with Index.open(out, model) if is_index(out) else Index.create(out, model) as target:
+    kept: Any = embeddings or "int8"
+    there = is_index(out)
+    with Index.open(out, model) if there else Index.create(out, model, embeddings=kept) as target:
+        if embeddings and target.coding.embeddings != embeddings:
+            raise InputError(f"this index keeps {target.coding.embeddings}: make another one", path=out)
         add_all(target, out, *counted, strict=strict, workers=workers)
 
 

@@ -93,6 +93,7 @@ def _show_index(path: Path, verify: bool, as_json: bool) -> None:
     facts.add("made by", f"{found['made_by']} at {found['made_at']}")
     facts.add("model", f"{found['model']['path']} ({found['model']['fingerprint'][:12]})")
     facts.add("codes", " × ".join(map(str, found["coding"]["sizes"])))
+    facts.add("embeddings", found["coding"].get("embeddings", "int8"))
     for name, count in found["modalities"].items():
         facts.add(name, count)
     for name in ("segments", "removed", "version"):

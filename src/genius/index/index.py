@@ -34,7 +34,7 @@ from genius.index.entries import item_of
 from genius.index.hit import Hit, Hits, hits_of
 from genius.index.leftovers import opening
 from genius.index.searcher import Asked, Candidates, Searcher
-from genius.index.segments import Coding
+from genius.index.segments import Coding, Kept
 from genius.index.view import View, make_folder, open_view
 from genius.index.writing import Writing
 from genius.model import Model
@@ -55,7 +55,8 @@ class Index(Browsing, Writing):
     def __init__(self, path: Path, catalogue: Catalogue, model: Model) -> None:
         self.path, self.model = path, model
         self._catalogue = catalogue
-        self._coding, self._decoders = _coding(model), Decoders(model)
+        kept = catalogue.settings()["coding"].get("embeddings", "int8")
+        self._coding, self._decoders = _coding(model, kept), Decoders(model)
         self._view: View | None = None
         self._here = Here()
         self._viewing, self._one_writer = threading.Lock(), threading.Lock()
@@ -63,13 +64,17 @@ class Index(Browsing, Writing):
             pass  # what is damaged is refused here, and not in the midst of a search
 
     @classmethod
-    def create(cls, path: Path | str, model: Model | Path | str) -> Index:
+    def create(cls, path: Path | str, model: Model | Path | str, *, embeddings: Kept = "int8") -> Index:
         """Make an empty index at `path`, for items coded by the model.
+
+        Beside its code it keeps of each item what it is re-ranked by: its embedding in bytes and in 16-bit
+        floats (`int8`: all candidates are compared by bytes, the best of them exactly), in 16-bit floats
+        alone (`fp16`), or nothing (`none`: a few bytes an item, and re-ranking by codes).
 
         Raises InputError if something stands there, MissingError if the model has no quantizer yet.
         """
         path, model = Path(path), _model(model)
-        coding = _coding(model)
+        coding = _coding(model, embeddings)
         settings = {
             "model": {"path": str(model.path.resolve()), "fingerprint": model.fingerprint},
             "coding": asdict(coding),
@@ -284,6 +289,6 @@ def _model(model: Model | Path | str) -> Model:
     return model if isinstance(model, Model) else Model.open(model)
 
 
-def _coding(model: Model) -> Coding:
+def _coding(model: Model, kept: Kept) -> Coding:
     quantizer = model.quantizer
-    return Coding(quantizer.sizes, quantizer.semantic, told=quantizer.first == "given")
+    return Coding(quantizer.sizes, quantizer.semantic, quantizer.first == "given", kept)

@@ -61,7 +61,7 @@ class Candidates:
     Attributes:
         rows: their rows in the catalogue.
         codes: their codes [n, levels].
-        cosines: of their joined embeddings with the query's.
+        cosines: of their joined embeddings with the query's; of vectors and codes where there are none.
         scores: by which they are re-ranked.
         totals: the log-probability of the codes that were searched, by which they are ranked plainly.
         mode: in which mode they were found.
@@ -137,6 +137,7 @@ class Searcher:
     ) -> None:
         self._decoder, self._quantizer, self._weight, self._costs = decoder, quantizer, weight, costs
         self._segments, self._told = segments, quantizer.first == "given"
+        self._embedded = all(segment.exact.shape[1] for segment in segments)
         self._parts = [segment.part(removed) for segment in segments]
         self._wanted: dict[int, list[Part]] = {ANY: self._parts}
 
@@ -198,10 +199,11 @@ class Searcher:
             return
         engine = self.engine(how.decoder, parts)
         some, first = asked[mine], first[mine]
+        joined = some.joined if self._embedded else None
         if how.mode == "auto" and self._costs is None:
-            engine.costs = costs_of(engine, some.vectors, some.joined, first)
+            engine.costs = costs_of(engine, some.vectors, joined, first)
         searched = engine.find(some.vectors, first=first, k=how.k, beams=how.beams, mode=how.mode)
-        rankings = both_rankings(engine, searched, some.joined, how.k)
+        rankings = both_rankings(engine, searched, joined, how.k)
         for place, query in enumerate(mine):
             found[query] = self._candidates(engine, rankings, some, first, place)
 
@@ -218,10 +220,11 @@ class Searcher:
             ]
             return np.asarray(np.concatenate(values)[where])
 
+        codes = engine.codes(every)
         return Candidates(
             rows=both("numbers"),
-            codes=engine.codes(every).astype(np.int64),
-            cosines=self._cosines(every, asked.joined[query]),
+            codes=codes.astype(np.int64),
+            cosines=self._cosines(every, codes, asked, query),
             scores=both("likeness"),
             totals=both("totals"),
             mode=rankings[0].modes[query],
@@ -234,9 +237,14 @@ class Searcher:
             _first=int(first[query]),
         )
 
-    def _cosines(self, rows: np.ndarray, joined: np.ndarray) -> np.ndarray:
-        """Of items' joined embeddings with the query's, each by itself: so equal ones are quite equal."""
-        return np.asarray(np.einsum("nd,d->n", gather(self._segments, rows), joined.astype(np.float32)))
+    def _cosines(self, rows: np.ndarray, codes: np.ndarray, asked: Asked, query: int) -> np.ndarray:
+        """Of items' joined embeddings with the query's, or without those of vectors and codes; each by
+        itself: so equal ones are quite equal."""
+        if self._embedded:
+            items, wanted = gather(self._segments, rows), asked.joined[query]
+        else:
+            items, wanted = self._quantizer.units(codes), asked.vectors[query]
+        return np.asarray(np.einsum("nd,d->n", items, wanted.astype(np.float32)))
 
     def _of(self, want: int) -> list[Part]:
         """The parts with only the items of the wanted modality."""
@@ -248,7 +256,7 @@ class Searcher:
         return self._wanted[want]
 
 
-def both_rankings(engine: Engine, searched: Search, joined: np.ndarray, k: int) -> tuple[Hits, Hits]:
+def both_rankings(engine: Engine, searched: Search, joined: np.ndarray | None, k: int) -> tuple[Hits, Hits]:
     """The plain ranking of what was found and the re-ranked one: the same where no code was searched."""
     asked = engine.compared(searched, joined)
     reranked = engine.rank(searched, asked, k, plain=False)

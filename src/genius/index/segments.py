@@ -1,23 +1,25 @@
 """A segment: the codes of some items, sorted and packed, with their embeddings in the same order.
 
 It is an artifact, checksummed and never changed. `rows.npy` are the catalogue's row numbers; `exact.npy` the
-joined embeddings in 16-bit floats, `coarse.npy` the same in 8-bit integers times one `scale`, and
-`halves.npy` half the squared length of each code's vector, which nearness to a code takes. What modality an
-item has is told by its first code; where that is learned, `modality.npy` says it.
+joined embeddings in 16-bit floats (of width 0 if an index keeps none), `coarse.npy` the same in 8-bit
+integers times one `scale` if such are kept, and `halves.npy` half the squared length of each code's vector,
+which nearness to a code takes. What modality an item has is told by its first code; where that is learned,
+`modality.npy` says it.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Literal, Protocol, get_args
 
 import numpy as np
 
 from genius import storage
-from genius.errors import DamagedError, MismatchError
+from genius.errors import DamagedError, InputError, MismatchError
 from genius.search.packed import PackedCodes
 from genius.search.parts import Part
 
@@ -27,25 +29,37 @@ FOLDER = "segments"
 AT_ONCE = 8192
 """How many embeddings are sorted at a time."""
 
+Kept = Literal["int8", "fp16", "none"]
+"""Which embeddings an index keeps; see `Coding`."""
+
 
 @dataclass(frozen=True)
 class Coding:
-    """What codes are made of, the same in all segments of an index.
+    """What codes are made of and what stands beside them, the same in all segments of an index.
 
     Attributes:
         sizes: how many codes each level has.
         semantic: the first level that codes meaning.
         told: whether the first code is the item's modality.
+        embeddings: what items are re-ranked by: bytes, and the best of them by 16-bit floats; only those; or
+            none, and then by their codes.
     """
 
     sizes: tuple[int, ...]
     semantic: int
     told: bool
+    embeddings: Kept = "int8"
+
+    def __post_init__(self) -> None:
+        known = get_args(Kept)
+        if self.embeddings not in known:
+            raise InputError(f"unknown embeddings {self.embeddings!r}: expected one of {', '.join(known)}")
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Coding:
         """From what the catalogue's settings say."""
-        return cls(tuple(fields["sizes"]), fields["semantic"], fields["told"])
+        kept = fields.get("embeddings", "int8")
+        return cls(tuple(fields["sizes"]), fields["semantic"], fields["told"], kept)
 
 
 class Embeddings(Protocol):
@@ -85,7 +99,7 @@ class Segment:
     packed: PackedCodes
     rows: np.ndarray
     exact: np.ndarray
-    coarse: np.ndarray
+    coarse: np.ndarray | None
     halves: np.ndarray
     scale: float
     _modality: np.ndarray | None
@@ -115,7 +129,8 @@ class Segment:
         before = self._before.get("part")
         if before is None or not np.array_equal(before[0], gone):
             allowed = ~np.isin(self.rows, gone) if len(gone) else None
-            part = Part(self.packed, allowed, self.coarse, self.exact, self.scale, self.rows, self.halves)
+            exact = self.exact if self.exact.shape[1] else None
+            part = Part(self.packed, allowed, self.coarse, exact, self.scale, self.rows, self.halves)
             before = self._before["part"] = gone, part
         return before[1]
 
@@ -144,7 +159,7 @@ def write_segment(path: Path, block: Block, coding: Coding, model: str) -> str:
     ) as draft:
         for name, array in arrays.items():
             np.save(draft.folder / f"{name}.npy", array)
-        _write_embeddings(draft.folder, block.joined, order, largest / 127)
+        _write_embeddings(draft.folder, block.joined, order, largest / 127, coding.embeddings)
         draft.counts["items"] = len(order)
     return storage.read_manifest(path).fingerprint
 
@@ -153,22 +168,30 @@ def _largest(joined: Embeddings) -> float:
     """The largest number of all, whatever its sign, and not quite zero."""
     every = np.arange(joined.shape[0])
     parts = (joined[every[start : start + AT_ONCE]] for start in range(0, len(every), AT_ONCE))
-    return max(1e-6, *(float(np.abs(part).max()) for part in parts))
+    return max(1e-6, *(float(np.abs(part).max(initial=0)) for part in parts))
 
 
-def _write_embeddings(folder: Path, joined: Embeddings, order: np.ndarray, scale: float) -> None:
-    """Write both kinds in sorted order, a part at a time: a block of them is large enough once.
+def _write_embeddings(folder: Path, joined: Embeddings, order: np.ndarray, scale: float, kept: Kept) -> None:
+    """Write what is kept in sorted order, a part at a time: a block of them is large enough once.
 
     Not through a memory map: where the disk is full, that ends the process instead of raising an error.
     """
-    with (folder / "exact.npy").open("wb") as exact, (folder / "coarse.npy").open("wb") as coarse:
-        for file, kind in ((exact, np.float16), (coarse, np.int8)):
-            header = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": joined.shape}
+    count, width = joined.shape[0], 0 if kept == "none" else joined.shape[1]
+    with contextlib.ExitStack() as stack:
+
+        def begin(name: str, kind: type[np.generic]) -> BinaryIO:
+            file = stack.enter_context((folder / name).open("wb"))
+            header = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": (count, width)}
             np.lib.format.write_array_header_1_0(file, header)
-        for start in range(0, len(order), AT_ONCE):
+            return file
+
+        exact = begin("exact.npy", np.float16)
+        coarse = begin("coarse.npy", np.int8) if kept == "int8" else None
+        for start in range(0, len(order) if width else 0, AT_ONCE):
             rows = joined[order[start : start + AT_ONCE]]
             exact.write(np.ascontiguousarray(rows, np.float16).data)
-            coarse.write(np.rint(rows.astype(np.float32) / scale).astype(np.int8).data)
+            if coarse is not None:
+                coarse.write(np.rint(rows.astype(np.float32) / scale).astype(np.int8).data)
 
 
 def open_segment(path: Path, coding: Coding, fingerprint: str, *, verify: bool = False) -> Segment:
@@ -199,7 +222,7 @@ def open_segment(path: Path, coding: Coding, fingerprint: str, *, verify: bool =
         packed,
         mapped("rows"),
         mapped("exact"),
-        mapped("coarse"),
+        mapped("coarse") if coding.embeddings == "int8" else None,
         mapped("halves"),
         float(settings["scale"]),
         None if coding.told else mapped("modality"),
