@@ -1,23 +1,27 @@
 """Loops that numpy has no word for, as machine code.
 
-They are compiled once for a machine and kept beside their file (or in the user's cache folder), release the
-interpreter's lock, and start no threads of their own.
+They are compiled once for a machine and kept beside their file (or in the user's cache folder, or where
+NUMBA_CACHE_DIR says), release the interpreter's lock, and start no threads of their own.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+
+log = logging.getLogger(__name__)
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
 def compiled(function: Kernel) -> Kernel:
     """The function as machine code, kept for the next process."""
-    return cast(Kernel, numba.njit(cache=True, nogil=True)(function))
+    return _compiled(function)
 
 
 def compiled_loosely(function: Kernel) -> Kernel:
@@ -26,7 +30,26 @@ def compiled_loosely(function: Kernel) -> Kernel:
     Only for finite numbers, and where the last digits don't matter.
     """
     allowed = {"reassoc", "contract", "nnan", "ninf", "nsz"}
-    return cast(Kernel, numba.njit(cache=True, nogil=True, fastmath=allowed)(function))
+    return _compiled(function, fastmath=allowed)
+
+
+def _compiled(function: Kernel, **options: Any) -> Kernel:
+    try:
+        return cast(Kernel, numba.njit(cache=True, nogil=True, **options)(function))
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+        _warn()
+        return cast(Kernel, numba.njit(nogil=True, **options)(function))
+
+
+@cache
+def _warn() -> None:
+    """Once, as it is so for all."""
+    log.warning(
+        "compiled loops can be kept nowhere, so every start takes longer: let NUMBA_CACHE_DIR name a folder "
+        "that can be written to"
+    )
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
