@@ -19,6 +19,7 @@ import pytest
 from genius.data.records import Item
 from genius.errors import GeniusError
 from genius.index import committing
+from genius.index.build import only_writer
 from genius.index.checking import describe
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, open_made_up
@@ -120,3 +121,16 @@ def test_a_disk_that_is_really_full_keeps_what_was_committed(small_disk: Path) -
     index.close()
     with open_made_up(small_disk / "index") as again:
         assert ids(again) == before
+
+
+def test_a_disk_that_is_read_only_is_one_sentence(small_disk: Path) -> None:
+    with open_made_up(small_disk / "index") as index:
+        index.add(made_up_items(8))
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(GeniusError, match="its folder can't be written to, which is needed to read it too"):
+        open_made_up(small_disk / "index")
+    with (
+        pytest.raises(GeniusError, match=r"Read-only file system.*: give the user"),
+        only_writer(small_disk / "index"),
+    ):
+        pass

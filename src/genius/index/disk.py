@@ -57,7 +57,8 @@ def disk_said(path: Path, doing: str = WRITTEN) -> Iterator[None]:
 def of_sqlite(path: Path, error: sqlite3.Error) -> DiskError | None:
     """The same for an error of SQLite, if it is one of a disk."""
     code = getattr(error, "sqlite_errorcode", None)
-    number = None if code is None else _OF_SQLITE.get(code & 0xFF)
     if code == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK):
-        number = errno.EACCES  # SQLite needs a file beside the catalogue, to read from it too
+        needed = "its folder can't be written to, which is needed to read it too"
+        return DiskError(path, errno.EACCES, "used", needed)
+    number = None if code is None else _OF_SQLITE.get(code & 0xFF)
     return None if number is None else DiskError(path, number, "used", str(error))
