@@ -45,7 +45,7 @@ class Service:
             wait=metrics.waiting,
         )
         index.filter_seconds = limits.filter_seconds
-        self._filters = Pool(1, limits.queue, limits.seconds, "filtering")
+        self._filters = Pool(READERS, limits.queue, limits.seconds, "filtering")
         self._readers = Pool(READERS, limits.queue, limits.seconds, "reading")
         self._writer = Pool(1, limits.queue, limits.seconds, "writing")
 
