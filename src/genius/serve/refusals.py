@@ -76,7 +76,7 @@ def refusal_of(error: GeniusError) -> Refusal:
     if isinstance(error, MismatchError | MissingError):
         return Refusal(500, "the index can't do that: its owner finds more in the log", kind="mismatch")
     if isinstance(error, DiskError):
-        return Refusal(507, f"the index's disk can't be written to: {error.reason}; nothing of this was done")
+        return Refusal(507, f"the index's disk refuses: {error.reason}; what was committed before is there")
     if isinstance(error, TooLongError):
         return Refusal(
             503, "this filter takes too long here: use fewer conditions", kind="timeout", headers=RETRY
