@@ -25,6 +25,7 @@ from genius.encode.cache import FeatureCache, content_key
 from genius.encode.contents import Contents
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.features import Features, is_of, write_features
+from genius.encode.rows import portions
 from genius.encode.runtime import cores
 from genius.errors import GeniusError, InputError
 from genius.progress import bar
@@ -187,16 +188,20 @@ _encoder: Encoder | None = None
 def encode_images(sources: Sequence[ImageSource], encoder: Encoder | None = None) -> Encoded:
     """Features of the pictures that can be read, and for each picture its error or None."""
     encoder = encoder or _own_encoder()
-    pictures: list[Image.Image] = []
+    rows = [np.zeros((0, encoder.image_width), np.float32)]
     errors: list[InputError | None] = []
-    for source in sources:
-        try:
-            pictures.append(load(source))
-            errors.append(None)
-        except InputError as error:
-            errors.append(error)
-    rows = encoder.images(pictures) if pictures else np.zeros((0, encoder.image_width), np.float32)
-    return rows, errors
+    for part in portions(sources):
+        pictures: list[Image.Image] = []
+        for source in sources[part]:
+            try:
+                pictures.append(load(source))
+                errors.append(None)
+            except InputError as error:
+                errors.append(error)
+        if pictures:
+            rows.append(encoder.images(pictures))
+        del pictures  # before the next are loaded
+    return np.concatenate(rows), errors
 
 
 def encode_texts(texts: Sequence[str], encoder: Encoder | None = None) -> Encoded:

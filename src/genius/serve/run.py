@@ -57,13 +57,14 @@ def serve(settings: Settings, tell: Callable[[Started], None] = lambda started: 
 
 
 def open_app(settings: Settings) -> ASGIApp:
-    """The application of one worker, ready to answer: it has searched once."""
+    """The application of one worker, ready to answer: it has searched, so all is read and compiled."""
     log_to_terminal()
     quiet()
     with _share_of_cores(settings.workers):
         index = Index.open(settings.index, settings.model)
         if len(index):
-            index.search("ready", k=1)
+            for mode in ("auto", "fast"):
+                index.search("ready", k=1, mode=mode)
     return create_app(index, settings)
 
 
