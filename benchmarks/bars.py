@@ -23,7 +23,7 @@ LEAST_PLAIN = 38.0
 LEAST_PLAIN_SHARE = 0.98
 LEAST_OF_GEOMETRY = 0.95
 # row: least share of fair dense search, most items under the beams on average
-RERANKED = {"cells": (1.0, 5000), "default+rerank": (0.98, 250)}
+RERANKED = {"default+rerank": (1.0, 5000), "geometry+rerank": (0.98, 250)}
 MEMORISED = ("grocery_task6", "grocery_task8")
 """Tasks with many targets that training showed: there a learned decoder has to earn its place."""
 LEAST_SEEN = 85.0

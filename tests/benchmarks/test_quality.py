@@ -40,7 +40,12 @@ def test_all_rows_are_printed_and_bars_are_judged(
     assert "| system |" in printed.err and "MISSED" not in printed.err
     assert _main(monkeypatch, *arguments, "--final") == 1  # it is not that good after ten steps
     judged = capsys.readouterr().err
-    for name in ("plain, share of fair dense", "cells, items under the beams", "oven, plain", "purity"):
+    for name in (
+        "plain, share of fair dense",
+        "default+rerank, items under the beams",
+        "oven, plain",
+        "purity",
+    ):
         assert name in judged
     assert "grocery" not in judged
     published = home / "published.toml"  # the published recipes have rows, and no bars
@@ -66,7 +71,8 @@ def _evaluation(default: list[bool], geometry: list[bool], **means: float) -> Ev
         value = float(np.mean(hits))
         evaluation.measurements.append(Measurement(name, "union", str(TASK), "hit@5", value, len(hits)))
     for name, value in means.items():
-        system = {"fair": "dense-fair", "plain": "default", "reranked": "default+rerank"}.get(name, name)
+        known = {"fair": "dense-fair", "plain": "default", "all": "default+rerank", "few": "geometry+rerank"}
+        system = known[name]
         evaluation.measurements.append(Measurement(system, "union", "mean", "hit@5", value, 1))
         evaluation.measurements.append(Measurement(system, "union", "mean", "items", 260.0, 1))
     return evaluation
@@ -97,14 +103,14 @@ def test_seen_and_unseen_targets_are_judged_apart(tmp_path: Path) -> None:
     seen = [True] * 9 + [False]
     default = seen + [True] * 3 + [False] * 27
     geometry = [True] * 5 + [False] * 5 + [True] * 5 + [False] * 25
-    evaluation = _evaluation(default, geometry, fair=0.4, plain=0.39, cells=0.4, reranked=0.38)
+    evaluation = _evaluation(default, geometry, fair=0.4, plain=0.39, all=0.4, few=0.38)
     tree = _trees(tmp_path / "tree", 40, 10)
     verdicts = bars.judge_search(evaluation, tree, tree, "test")
     held = {sentence.partition(":")[0]: (sentence, holds) for sentence, holds in verdicts}
     assert held["plain"][1] and not held["plain, share of fair dense"][1]
-    assert held["cells, share of fair dense"][1] and held["cells, items under the beams"][1]
-    assert not held["default+rerank, items under the beams"][1]
-    assert not held["default+rerank, share of fair dense"][1]
+    assert held["default+rerank, share of fair dense"][1] and held["default+rerank, items under the beams"][1]
+    assert not held["geometry+rerank, items under the beams"][1]
+    assert not held["geometry+rerank, share of fair dense"][1]
     assert held["grocery, plain"][1]
     assert held["grocery_task6, seen"] == ("grocery_task6, seen: 90.00 >= 85.0 (geometry 50.00)", True)
     assert (

@@ -105,7 +105,18 @@ def test_both_rankings_come_from_one_search(index: Index) -> None:
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     again = index.search("the red one", k=7, mode="paper", rerank=True)
     assert again == again.reranked == hits.reranked
-    assert again.plain == hits.plain == index.search("the red one", k=7, rerank=False)
+    assert again.plain == hits.plain
+
+
+def test_plainly_geometry_goes_by_the_distance_to_codes(index: Index, model: Model) -> None:
+    plain = index.search("the red one", k=7, rerank=False)
+    assert plain == plain.plain and plain.mode != "paper"
+    assert plain == index.search("the red one", k=7).plain
+    vector = model.vectors(model.embed([Query(text="the red one")]))[0]
+    codes = np.array([index.code(item.id) for item in index])
+    away = ((vector - model.quantizer.reconstruct(codes)) ** 2).sum(axis=1)
+    nearest = np.sort(away)[:7]
+    np.testing.assert_allclose([hit.score for hit in plain], (vector @ vector - nearest) / 2, atol=1e-4)
 
 
 @pytest.mark.parametrize("want", [None, "image"])

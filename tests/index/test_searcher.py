@@ -135,6 +135,26 @@ def test_k_of_what_is_wanted_once_each_and_in_order(
 
 
 @settings(max_examples=40)
+@given(st.integers(0, 1000), SIZES, CODINGS, st.integers(1, 90), st.integers(1, 9), st.sampled_from(MODES))
+def test_the_plain_ranking_may_be_by_the_distance_to_codes(
+    seed: int, sizes: list[int], coding: Coding, k: int, beams: int, mode: Mode
+) -> None:
+    made = pool(seed, sizes, coding)
+    asked = ask(np.random.default_rng(seed), 2, coding, [ANY, 1] if coding.told else [ANY])
+    quantized = sum(book[made.codes[:, level]] for level, book in enumerate(made.geometry.codebooks))
+    for query, found in enumerate(made.searcher.search(asked, k, beams, mode, by_codes=True)):
+        away = ((asked.vectors[query] - quantized) ** 2).sum(axis=1)
+        by_row = dict(zip(made.rows.tolist(), away.tolist(), strict=True))
+        ranked = [by_row[row] for row in found.rows[found.plain(k)].tolist()]
+        np.testing.assert_allclose(ranked, sorted(ranked), atol=1e-4)
+        shown = found.totals[found.plain(k)]
+        np.testing.assert_allclose(shown, ((asked.vectors[query] ** 2).sum() - ranked) / 2, atol=1e-4)
+        if mode == "scan":
+            wanted = made.wanted(int(asked.want[query]))
+            np.testing.assert_allclose(ranked, np.sort(away[wanted])[:k], atol=1e-4)
+
+
+@settings(max_examples=40)
 @example(seed=1000, sizes=[19, 23, 19], coding=LEARNED)
 @given(st.integers(0, 1000), SIZES, CODINGS)
 def test_wide_beams_give_both_rankings_of_all_items(seed: int, sizes: list[int], coding: Coding) -> None:

@@ -61,8 +61,9 @@ def measure_whole(
     found = []
     for name, some in kinds.items():
         for mode in modes:
-            chosen = decoders.choose(mode, decoder, precision).decoder
-            engine = searcher.engine(chosen)
+            chosen = decoders.choose(mode, decoder, precision)
+            engine = searcher.engine(chosen.decoder)
+            how = asking.Asking(k, beam, None, mode, decoder, precision)
             times = []
             for number, query in enumerate(track([some[0], *some], f"{name}, {mode}", unit="queries")):
                 start = time.perf_counter()
@@ -75,7 +76,7 @@ def measure_whole(
                 marks.append(time.perf_counter())
                 search = engine.find(asked.vectors, k=k, beams=beam, mode=mode)
                 marks.append(time.perf_counter())
-                both_rankings(engine, search, asked.joined, k)
+                both_rankings(engine, search, asked.joined, k, by_codes=how.by_codes(chosen.name))
                 marks.append(time.perf_counter())
                 if number:  # the first one reads files and compiles
                     steps = np.diff(marks)

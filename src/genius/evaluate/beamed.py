@@ -1,4 +1,4 @@
-"""Searches by beams with one decoder: ranked as they come, or everything under them re-ranked."""
+"""Searches by beams with one decoder: ranked as they come, or everything under them by codes or re-ranked."""
 
 from __future__ import annotations
 
@@ -72,11 +72,18 @@ class Beamed:
         scores, found = ranked_items(trie, beams, DEPTH)
         return Found(scores, np.where(found >= 0, members[found], -1), _under(trie, beams))
 
+    def finished(self, task: Task, members: np.ndarray, depth: int) -> Found:
+        """All items under beams that stop at a depth, by how near the query is to their codes."""
+        return self._ranked(task, members, depth, weight=0.0)
+
     def reranked(self, task: Task, members: np.ndarray, depth: int) -> Found:
         """All items under beams that stop at a depth, by joined embeddings and codes."""
+        return self._ranked(task, members, depth, self._model.rerank_weight)
+
+    def _ranked(self, task: Task, members: np.ndarray, depth: int, weight: float) -> Found:
         trie, beams = self._search(task, members, depth)
         joined, vectors = self._coded.embedded.queries[task].joined, self._coded.queries[task]
-        queries = blended_queries(joined, vectors, self._model.rerank_weight)
+        queries = blended_queries(joined, vectors, weight)
         scores, rows = rerank(
             trie,
             beams,

@@ -2,10 +2,11 @@
 
 `dense-z` is exact search by fused vectors; `codes` looks at the quantized vector of every item of the wanted
 modality. `geometry` is the beam search under the trie, scored by distances alone; `genius` is scored by the
-learned decoder, as published; `default` is scored as the model's own search is. With `+rerank`, all items
-under the beams are ordered by joined embeddings and codes together (search/blend.py). `cells` takes all items
-in the cells nearest to the query (those of the first semantic level) and orders them likewise, as an inverted
-file would.
+learned decoder, as published. With `+rerank`, all items under the beams are ordered by joined embeddings and
+codes together (search/blend.py). `cells` takes all items in the cells nearest to the query (those of the
+first semantic level) and orders them likewise, as an inverted file would. `default` is what an index does of
+its own: its decoder's beams stop at the first semantic level, and all items below are ordered by how near the
+query is to their codes, and in `default+rerank` by embeddings and codes together.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def coded_systems(
             )
         return by_decoder[id(decoder)]
 
-    geometry, cells = beamed(model.geometry), model.quantizer.semantic + 1
+    geometry, default = beamed(model.geometry), beamed(model.decoder)
+    cells = model.quantizer.semantic + 1
     systems: dict[str, Search] = {
         "dense-z": lambda task, members: by_vectors.search(coded.queries[task], members),
         "codes": lambda task, members: by_codes.search(coded.queries[task], wanted(task, members)),
@@ -71,7 +73,10 @@ def coded_systems(
     }
     if "decoder" in model.stages:
         systems |= _rankings("genius", beamed(model.learned))
-    systems |= _rankings("default", beamed(model.decoder))
+    systems |= {
+        "default": lambda task, members: default.finished(task, members, cells),
+        "default+rerank": lambda task, members: default.reranked(task, members, cells),
+    }
     if excluding is None:
         return systems
     return {name: _excluding(system, excluding) for name, system in systems.items()}

@@ -60,11 +60,15 @@ class Asking:
         """Whether the ranking by likeness is wanted: unless told otherwise, in all modes but `paper`."""
         return self.mode != "paper" if self.rerank is None else self.rerank
 
-    @property
-    def searched(self) -> Mode:
-        """The mode of the engine. Whole codes can only be compared when all levels are searched: so `auto`
-        without re-ranking searches them all."""
-        return "paper" if self.mode == "auto" and not self.reranked else self.mode
+    def searched(self, decoder: str) -> Mode:
+        """The mode of the engine. By a learned decoder, whole codes can only be compared when all levels are
+        searched: so `auto` without re-ranking searches them all."""
+        return "paper" if self.mode == "auto" and not self.reranked and decoder == "learned" else self.mode
+
+    def by_codes(self, decoder: str) -> bool:
+        """Whether the plain ranking is by the distance to codes: by geometry, unless it is to be as
+        published."""
+        return decoder != "learned" and self.mode != "paper"
 
 
 def query_of(

@@ -20,8 +20,8 @@ class Hit:
     Attributes:
         item: the item.
         rank: its place, from 1 on.
-        score: by which it stands there: of re-ranking, or the log-probability of its code as far as that was
-            searched.
+        score: by which it stands there: of re-ranking, or plainly nearness to its code, or the
+            log-probability of its code as far as that was searched.
         cosine: of its joined embedding with the query's.
         code: its code, level by level.
         log_probabilities: of each level's code, given those before; 0 for a modality that was asked for.
@@ -79,7 +79,9 @@ class Hits(list[Hit]):
     """What answers one query, best first, in the ranking that was asked for.
 
     Attributes:
-        plain: ranked by the log-probabilities of the codes that were searched, and then by likeness.
+        plain: ranked by codes alone: with geometry by the distance of the query to whole codes, and in the
+            mode `paper` or by a learned decoder by the log-probabilities of the codes that were searched, and
+            then by likeness.
         reranked: all items under all beams, ranked by the likeness of joined embeddings and codes.
         notes: what the reader should know of this search, a sentence each.
         mode: in which mode the query was searched, as `auto` or the number of items chose it.

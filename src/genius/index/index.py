@@ -228,7 +228,8 @@ class Index(Browsing, Writing):
             nothing = NO_MATCH if len(view) else "the index is empty"
             return [Hits([], [], rerank=how.reranked, notes=[*own, nothing]) for own in notes]
         more = how.k + len(found.dropped)
-        every = found.searcher.search(asked, more, how.beam, how.searched, chosen.decoder)
+        mode, by_codes = how.searched(chosen.name), how.by_codes(chosen.name)
+        every = found.searcher.search(asked, more, how.beam, mode, chosen.decoder, by_codes=by_codes)
         return [
             self._hits(candidates, own, chosen.name, how, found.dropped)
             for candidates, own in zip(every, notes, strict=True)

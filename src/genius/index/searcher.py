@@ -18,6 +18,7 @@ import numpy as np
 from genius.decode.decoding import Decoder
 from genius.index.segments import Segment, gather
 from genius.quantize.quantizer import Quantizer
+from genius.search.blend import nearness
 from genius.search.costs import Costs, costs_of
 from genius.search.engine import Engine
 from genius.search.hits import Hits, Mode, Search
@@ -62,8 +63,9 @@ class Candidates:
         rows: their rows in the catalogue.
         codes: their codes [n, levels].
         cosines: of their joined embeddings with the query's; of vectors and codes where there are none.
-        scores: by which they are re-ranked.
-        totals: the log-probability of the codes that were searched, by which they are ranked plainly.
+        scores: by which they are re-ranked, those that are.
+        totals: by which they are ranked plainly: the log-probability of the codes that were searched, or
+            how near the query is to their codes.
         mode: in which mode they were found.
         under: how many items there were under the beams.
     """
@@ -112,6 +114,7 @@ class _How:
     k: int
     beams: int
     mode: Mode
+    by_codes: bool
 
 
 class Searcher:
@@ -153,14 +156,22 @@ class Searcher:
         return other
 
     def search(
-        self, asked: Asked, k: int, beams: int, mode: Mode = "auto", decoder: Decoder | None = None
+        self,
+        asked: Asked,
+        k: int,
+        beams: int,
+        mode: Mode = "auto",
+        decoder: Decoder | None = None,
+        *,
+        by_codes: bool = False,
     ) -> list[Candidates]:
         """For each query the k best items in both rankings, or all that there are of what it wants.
 
         Where `beams` beams lead to fewer, more are followed. If the first code that was asked for does not
-        stand for all items of the modality, it is dropped where it leads to fewer than k.
+        stand for all items of the modality, it is dropped where it leads to fewer than k. With `by_codes`,
+        the plain ranking is by how near the query is to items' codes.
         """
-        how = _How(self._decoder if decoder is None else decoder, k, beams, mode)
+        how = _How(self._decoder if decoder is None else decoder, k, beams, mode, by_codes)
         found: list[Candidates | None] = [None] * len(asked)
         if self._told:
             self._fill(found, self._parts, asked, asked.want, np.arange(len(asked)), how)
@@ -203,14 +214,21 @@ class Searcher:
         if how.mode == "auto" and self._costs is None:
             engine.costs = costs_of(engine, some.vectors, joined, first)
         searched = engine.find(some.vectors, first=first, k=how.k, beams=how.beams, mode=how.mode)
-        rankings = both_rankings(engine, searched, joined, how.k)
+        rankings = both_rankings(engine, searched, joined, how.k, by_codes=how.by_codes)
         for place, query in enumerate(mine):
-            found[query] = self._candidates(engine, rankings, some, first, place)
+            found[query] = self._candidates(engine, rankings, some, first, place, by_codes=how.by_codes)
 
     def _candidates(
-        self, engine: Engine, rankings: Sequence[Hits], asked: Asked, first: np.ndarray, query: int
+        self,
+        engine: Engine,
+        rankings: Sequence[Hits],
+        asked: Asked,
+        first: np.ndarray,
+        query: int,
+        *,
+        by_codes: bool,
     ) -> Candidates:
-        """What both rankings have of one query."""
+        """What both rankings have of one query; of what is in both, as the re-ranked one has it."""
         ranked = [hits.rows[query][hits.rows[query] >= 0] for hits in rankings]
         every, where = np.unique(np.concatenate(ranked), return_index=True)
 
@@ -220,20 +238,21 @@ class Searcher:
             ]
             return np.asarray(np.concatenate(values)[where])
 
-        codes = engine.codes(every)
+        codes, vector = engine.codes(every), asked.vectors[query]
+        near = nearness(vector, self._quantizer.reconstruct(codes)) if by_codes else both("totals")
         return Candidates(
             rows=both("numbers"),
             codes=codes.astype(np.int64),
             cosines=self._cosines(every, codes, asked, query),
             scores=both("likeness"),
-            totals=both("totals"),
+            totals=near,
             mode=rankings[0].modes[query],
             under=int(rankings[0].below[query]),
-            _rankings=(np.searchsorted(every, ranked[0]), np.searchsorted(every, ranked[1])),
+            _rankings=(np.searchsorted(every, ranked[1]), np.searchsorted(every, ranked[0])),
             _searched=both("gains"),
             _engine=engine,
             _parts=self._parts,
-            _vector=asked.vectors[query],
+            _vector=vector,
             _first=int(first[query]),
         )
 
@@ -256,13 +275,19 @@ class Searcher:
         return self._wanted[want]
 
 
-def both_rankings(engine: Engine, searched: Search, joined: np.ndarray | None, k: int) -> tuple[Hits, Hits]:
-    """The plain ranking of what was found and the re-ranked one: the same where no code was searched."""
+def both_rankings(
+    engine: Engine, searched: Search, joined: np.ndarray | None, k: int, *, by_codes: bool
+) -> tuple[Hits, Hits]:
+    """What was found re-ranked, and ranked plainly: by codes alone, or by their log-probability and then as
+    the other one, so both are the same where no code was searched."""
     asked = engine.compared(searched, joined)
     reranked = engine.rank(searched, asked, k, plain=False)
+    if by_codes:
+        alone = asked.codes_alone() or engine.compared(searched, None)
+        return reranked, engine.rank(searched, alone, k, plain=False)
     if all(mode == "scan" for mode in searched.modes):
         return reranked, reranked
-    return engine.rank(searched, asked, k, plain=True), reranked
+    return reranked, engine.rank(searched, asked, k, plain=True)
 
 
 def _items(parts: Sequence[Part]) -> int:

@@ -28,6 +28,12 @@ class Asked:
     tables: np.ndarray | None = None
     share: float = 0.0
 
+    def codes_alone(self) -> Asked | None:
+        """The same without embeddings, if codes are compared at all."""
+        if self.tables is None or not self.share:
+            return None
+        return Asked(None, self.tables / np.float32(self.share), 1.0)
+
     @classmethod
     def blend(
         cls,

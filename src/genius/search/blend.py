@@ -13,6 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 
+def nearness(vector: np.ndarray, quantized: np.ndarray) -> np.ndarray:
+    """The second term alone: of a query's vector and quantized vectors [n, width], [n]."""
+    halves = 0.5 * np.einsum("nd,nd->n", quantized, quantized)
+    return np.asarray(np.einsum("nd,d->n", quantized, vector) - halves)
+
+
 def blended_items(joined: np.ndarray, quantized: np.ndarray) -> np.ndarray:
     """Items [n, width + width + 1] by their joined embeddings and quantized vectors [n, width]."""
     halves = -0.5 * np.einsum("ij,ij->i", quantized, quantized)[:, None]
