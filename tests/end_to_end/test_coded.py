@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -153,6 +154,11 @@ def test_evaluate_by_inferred_modality_from_the_command_line(trained: Path, mini
     arguments = ["evaluate", str(miniature), "-m", str(trained), "--split", "val", "--pool", "union"]
     shown = CliRunner().invoke(app, [*arguments, "--want", "inferred", "--json"], catch_exceptions=False)
     assert '"geometry"' in shown.stdout
+    only = [*arguments, "--system", "default", "--system", "dense-fair", "--json"]
+    shown = CliRunner().invoke(app, only, catch_exceptions=False)
+    assert {json.loads(line)["system"] for line in shown.stdout.splitlines()} == {"default", "dense-fair"}
+    with pytest.raises(InputError, match="no system 'sparse' in this model; there are: dense, dense-fair"):
+        CliRunner().invoke(app, [*arguments, "--system", "sparse"], catch_exceptions=False)
     with pytest.raises(InputError, match="--want should be one of known, inferred"):
         CliRunner().invoke(app, [*arguments, "--want", "guessed"], catch_exceptions=False)
 

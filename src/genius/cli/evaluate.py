@@ -27,6 +27,9 @@ def evaluate(
     task: Annotated[
         list[str] | None, typer.Option(help="Only this task, as in fashion_task7; repeatable.")
     ] = None,
+    system: Annotated[
+        list[str] | None, typer.Option(help="Only this system, as in dense-fair or default; repeatable.")
+    ] = None,
     exclude_query_item: Annotated[
         bool, typer.Option(help="Leave out items whose picture or text is the query's own.")
     ] = False,
@@ -60,6 +63,7 @@ def evaluate(
         split=chosen,
         pools=pools,
         tasks=task,
+        systems=system,
         exclude=exclude_query_item,
         want=want == "known",
         cache=default_cache(),

@@ -41,12 +41,14 @@ def evaluate_model(
     cache: Path,
     pools: Sequence[PoolName] = ("local", "union"),
     tasks: Sequence[str] | None = None,
+    systems: Sequence[str] | None = None,
     exclude: bool = False,
     want: bool = True,
 ) -> Result:
     """Evaluate a model on a split of a tree, or of a view of one, by M-BEIR's protocol.
 
-    Raises InputError for a task that the split does not have, or a positive that no pool holds.
+    Raises InputError for a task that the split does not have, a system that the model does not have, or a
+    positive that no pool holds.
     """
     tree, model = tree if isinstance(tree, Tree) else Tree(tree), Model.open(model_path)
     tree.check(split)
@@ -63,16 +65,21 @@ def evaluate_model(
     if "quantizer" in model.stages:
         coded = code(model, embedded)
         fair = Compared(Indexes(coded.vectors), coded.queries) if model.fair == "vectors" else None
-        systems = dense_systems(embedded, fair=fair, excluding=excluding)
-        systems |= coded_systems(model, coded, want=want, excluding=excluding)
+        searches = dense_systems(embedded, fair=fair, excluding=excluding)
+        searches |= coded_systems(model, coded, want=want, excluding=excluding)
     else:
-        systems = dense_systems(embedded, excluding=excluding)
+        searches = dense_systems(embedded, excluding=excluding)
+    for name in systems or ():
+        if name not in searches:
+            raise InputError(f"there is no system {name!r} in this model; there are: {', '.join(searches)}")
+    searches = {name: search for name, search in searches.items() if not systems or name in systems}
     ids = {task.task: task.ids for task in queries}
     benchmark = Benchmark(tree, split, pool.numbers, ids, _seen(model, tree, pool, queries))
     settings = {
         "split": split,
         "pools": list(pools),
         "tasks": sorted(known) if not tasks else list(tasks),
+        **({"systems": list(systems)} if systems else {}),
         "exclude_query_item": exclude,
         "wanted_modality": "known" if want else "inferred",
         **({"datasets": list(tree.datasets)} if tree.datasets else {}),
@@ -82,7 +89,7 @@ def evaluate_model(
     made_from = {"model": model.fingerprint}
     if isinstance(source, Features):
         made_from["features"] = source.fingerprint
-    return Result(run_protocol(benchmark, systems, pools), settings, made_from)
+    return Result(run_protocol(benchmark, searches, pools), settings, made_from)
 
 
 def _seen(
