@@ -110,12 +110,13 @@ def examined(tree: Path, model: Path, split: Split) -> Health:
 
 def show_inferred(tree: Path, model: Path, split: Split) -> None:
     """Print what is found in the union pool when beams are not told the wanted modality."""
+    beamed = ["geometry", "default", *(["genius"] if "decoder" in Model.open(model).stages else [])]
+    systems = ["cells", *beamed, *(f"{name}+rerank" for name in beamed)]
     found = evaluate_model(
-        tree, model, split=split, cache=default_cache(), pools=["union"], want=False
+        tree, model, split=split, cache=default_cache(), pools=["union"], systems=systems, want=False
     ).evaluation
     for one in found.measurements:
-        if one.system.startswith(("geometry", "cells", "genius", "default")):
-            print(json.dumps({**dataclasses.asdict(one), "system": f"{one.system}{INFERRED}"}))
+        print(json.dumps({**dataclasses.asdict(one), "system": f"{one.system}{INFERRED}"}))
 
 
 def show_health(system: str, health: Health) -> None:
