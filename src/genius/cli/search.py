@@ -34,9 +34,7 @@ def search(
     k: Annotated[int, typer.Option("-k", help="How many items.")] = 10,
     # The usual number of beams, without importing what it comes from; a test compares them.
     beam: Annotated[int, typer.Option(help="How many codes are followed at a time.")] = 50,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Rank by the probability of codes alone, without re-ranking.")
-    ] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Rank by codes alone, without re-ranking.")] = False,
     mode: Annotated[
         str, typer.Option(help="How far codes are searched: auto, paper, exact, safe, fast or scan.")
     ] = "auto",
@@ -91,7 +89,8 @@ def search(
         for hit in hits:
             _path(hit).print()
     elif hits:
-        _table(hits, plain or mode == "paper").print()
+        by_probability = hits.mode == "paper" or (plain and hits.decoder == "learned")
+        _table(hits, "log-probability" if by_probability else "score").print()
 
 
 def _answer(hits: Hits) -> dict[str, Any]:
@@ -104,10 +103,10 @@ def _answer(hits: Hits) -> dict[str, Any]:
     }
 
 
-def _table(hits: list[Hit], plain: bool) -> Table:
+def _table(hits: list[Hit], score: str) -> Table:
     from genius.cli.show import shortened
 
-    table = Table(("rank", "log-probability" if plain else "score", "id", "modality", "code", "item"))
+    table = Table(("rank", score, "id", "modality", "code", "item"))
     for hit in hits:
         item = hit.item
         shown = shortened(item.text) or (item.image.name if item.image else "")

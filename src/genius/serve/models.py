@@ -63,9 +63,7 @@ class SearchRequest(_Request):
     k: int = Field(10, ge=1, le=MOST_HITS, description="How many items.")
     beam: int = Field(BEAMS, ge=1, le=MOST_BEAMS, description="How many codes are followed at a time.")
     mode: Mode = Field("auto", description="How far codes are searched.")
-    rerank: bool | None = Field(
-        None, description="Order by embeddings and codes, or by the probability of codes alone."
-    )
+    rerank: bool | None = Field(None, description="Order by embeddings and codes, or by codes alone.")
     decoder: DecoderName | None = Field(None, description="What scores codes.")
     precision: Precision = Field("fp32", description="In which a learned decoder computes.")
     filter: dict[str, Any] | None = Field(
