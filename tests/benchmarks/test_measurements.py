@@ -51,6 +51,14 @@ def test_modes_find_what_torch_finds(run: Run, trained: Path, miniature: Path) -
     assert "held    items that a later mode lacks: 0" in printed
 
 
+def test_a_grown_index_finds_what_one_made_at_once_finds(run: Run, trained: Path, miniature: Path) -> None:
+    printed = run("grown", "--tree", miniature, "--model", trained, "--calls", 3, "--rounds", 1, "--json")
+    grown, compacted = rows(printed)
+    assert grown["queries"] > 0 and grown["time"] > 0
+    assert grown["hit@5"] == grown["made, hit@5"] == compacted["hit@5"]
+    assert grown["same hits, %"] == compacted["same hits, %"] == 100
+
+
 def test_decoders_train_and_are_kept(
     run: Run,
     trained: Path,
