@@ -1,6 +1,7 @@
 """An index of which a fifth was added live, beside one that was made at once: what it finds, and how fast.
 
-    python benchmarks/grown.py --tree TREE --model MODEL [--split test] [--queries 100] [--calls 20] [--json]
+    python benchmarks/grown.py --tree TREE --model MODEL [--queries 100] [--calls 20] [--json]
+    python benchmarks/grown.py --tree TREE --model MODEL --split test --final
 
 All items of a tree are put into one index at a stroke. In another one a fifth of them, drawn at random, is
 added afterwards in --calls calls, and some are removed and added again in between. Then queries whose answers
@@ -13,7 +14,6 @@ grown index finds less by more than half a point or takes more than 1.2 times as
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
 import sys
@@ -23,8 +23,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from measuring import add_split, check_split, show
+
 from genius import Index, Item, Query
-from genius.data.mbeir import Tree
+from genius.data.mbeir import Split, Tree
 from genius.display import Table
 from genius.encode.pipeline import default_cache
 from genius.model import Model
@@ -41,16 +43,16 @@ def main() -> int:
     )
     parser.add_argument("--tree", type=Path, required=True)
     parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--split", choices=("val", "test"), default="val")
     parser.add_argument("--queries", type=int, default=100, help="of each task, at most")
     parser.add_argument("--calls", type=int, default=20, help="in which the fifth is added")
     parser.add_argument("--rounds", type=int, default=5, help="of searching all queries in turns")
-    parser.add_argument("--json", action="store_true")
+    add_split(parser)
     options = parser.parse_args()
+    split = check_split(parser, options)
     tree, model = Tree(options.tree), Model.open(options.model)
     chance = random.Random(0)
     later = {item.id for item in tree if chance.random() < SHARE}
-    asked = questions(tree, options.split, later, options.queries)
+    asked = questions(tree, split, later, options.queries)
     with (
         tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch,
         Index.create(Path(scratch, "made"), model) as made,
@@ -61,19 +63,16 @@ def main() -> int:
         rows = [{"index": "grown", **compare(made, grown, asked, options.rounds)}]
         grown.compact()
         rows.append({"index": "compacted", **compare(made, grown, asked, options.rounds)})
-    if options.json:
-        for row in rows:
-            print(json.dumps(row))
     table = Table(tuple(rows[0]))
     for row in rows:
         table.add(*row.values())
-    print(table.markdown(), flush=True)
+    show(table, rows, as_json=options.json)
     first, last = rows
     held = first["made, hit@5"] - first["hit@5"] <= MOST_LOST and first["time"] <= MOST_TIME
     return int(not (held and last["same hits, %"] == 100))
 
 
-def questions(tree: Tree, split: Any, later: set[str], most: int) -> list[tuple[Query, set[str]]]:
+def questions(tree: Tree, split: Split, later: set[str], most: int) -> list[tuple[Query, set[str]]]:
     """Queries all of whose answers are added later, with these; of each task up to so many."""
     found: list[tuple[Query, set[str]]] = []
     for task in tree.tasks(split):

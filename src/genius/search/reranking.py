@@ -72,6 +72,16 @@ class _Flat:
         return _Flat(self.groups, self.rows + rows, self.runs, self.scores)
 
 
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """The runs of one part: which are in which group, where they are, and the query of each group."""
+
+    bounds: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    whose: np.ndarray
+
+
 def rank(
     parts: Sequence[Part],
     bounds: np.ndarray,
@@ -106,7 +116,7 @@ def rank(
     most = min(max(k, EXACT) if exact else k, available)
     found = _joined(
         [
-            _looked_up(part, bounds, starts[number], ends[number], asked, whose, most).moved(first)
+            _looked_up(part, _Runs(bounds, starts[number], ends[number], whose), asked, most).moved(first)
             for number, (part, first) in enumerate(zip(parts, offsets(parts)[:-1], strict=True))
         ]
     )
@@ -136,28 +146,20 @@ def numbers(parts: Sequence[Part], rows: np.ndarray) -> np.ndarray:
     return called
 
 
-def _looked_up(
-    part: Part,
-    bounds: np.ndarray,
-    starts: np.ndarray,
-    ends: np.ndarray,
-    asked: Asked,
-    whose: np.ndarray,
-    most: int,
-) -> _Flat:
+def _looked_up(part: Part, runs: _Runs, asked: Asked, most: int) -> _Flat:
     """The `most` best items of each group in one part, as well as can be told quickly."""
     if asked.embeddings is not None and part.coarse is None:
-        return _by_exact(part, bounds, starts, ends, asked, whose, most)
-    groups = len(bounds) - 1
-    rows, runs = np.empty((groups, most), np.int64), np.empty((groups, most), np.int64)
+        return _by_exact(part, runs, asked, most)
+    groups = len(runs.bounds) - 1
+    rows, from_runs = np.empty((groups, most), np.int64), np.empty((groups, most), np.int64)
     scores = np.empty((groups, most), np.float32)
-    count = int(whose.max(initial=-1)) + 1
+    count = int(runs.whose.max(initial=-1)) + 1
     vectors, queries, units = _bytes(part, asked, count)
     found = dots.best_of_runs(
         vectors,
         queries,
         units,
-        whose,
+        runs.whose,
         *part.words,
         _or_none(part.packed.firsts, np.uint32),
         *part.places,
@@ -165,15 +167,15 @@ def _looked_up(
         _or_none(part.halves if asked.share else None, np.float32),
         np.float32(asked.share),
         _or_none(part.allowed, np.bool_),
-        np.ascontiguousarray(starts),  # loops are compiled once for each kind of array
-        np.ascontiguousarray(ends),
-        bounds,
+        np.ascontiguousarray(runs.starts),  # loops are compiled once for each kind of array
+        np.ascontiguousarray(runs.ends),
+        runs.bounds,
         rows,
-        runs,
+        from_runs,
         scores,
     )
     there = np.arange(most) < found[:, None]
-    return _Flat(np.nonzero(there)[0], rows[there], runs[there], scores[there])
+    return _Flat(np.nonzero(there)[0], rows[there], from_runs[there], scores[there])
 
 
 def _bytes(part: Part, asked: Asked, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -191,24 +193,16 @@ def _or_none(array: np.ndarray | None, number: type[np.generic]) -> np.ndarray:
     return frozen(np.empty(0, number) if array is None else array)
 
 
-def _by_exact(
-    part: Part,
-    bounds: np.ndarray,
-    starts: np.ndarray,
-    ends: np.ndarray,
-    asked: Asked,
-    whose: np.ndarray,
-    most: int,
-) -> _Flat:
+def _by_exact(part: Part, runs: _Runs, asked: Asked, most: int) -> _Flat:
     """The same by exact embeddings, where there are no others."""
     kept = [_Flat(*(np.empty(0, number) for number in (np.int64, np.int64, np.int64, np.float32)))]
-    for group in range(len(bounds) - 1):
+    for group in range(len(runs.bounds) - 1):
         best = kept[0]
-        for run in range(bounds[group], bounds[group + 1]):
-            for start in range(starts[run], ends[run], BLOCK):
-                rows = np.arange(start, min(start + BLOCK, ends[run]))
+        for run in range(runs.bounds[group], runs.bounds[group + 1]):
+            for start in range(runs.starts[run], runs.ends[run], BLOCK):
+                rows = np.arange(start, min(start + BLOCK, runs.ends[run]))
                 rows = rows if part.allowed is None else rows[part.allowed[rows]]
-                scores = _scores(part, rows, np.full(len(rows), whose[group]), asked)
+                scores = _scores(part, rows, np.full(len(rows), runs.whose[group]), asked)
                 some = _Flat(np.full(len(rows), group), rows, np.full(len(rows), run), scores)
                 best = _joined([best, some])
                 best = best[_best(best, best.rows, most)]
