@@ -6,7 +6,8 @@
 
 Everything is tuned on validation; only --final looks at test. For the purity of a learned modality code it
 also trains the quantizer once more with one, beside the model. Bars and the table of seen and unseen targets
-go to stderr. The published recipes (`paper`, `reference`) have rows; no bar and no doctor judges them.
+go to stderr. The published recipes (`paper`, `reference`) have the rows that their decoder makes; no bar and
+no doctor judges them.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import dataclasses
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bars import INFERRED, judge_search, seen_and_unseen
 from measuring import ROOT, add_recipe, recipe_of
+from seeds import LEARNED
 
 from genius.data.mbeir import Split, Tree
 from genius.doctor.examine import examine
@@ -31,6 +34,8 @@ from genius.model import Model
 from genius.train.run import Recipe, train_model
 
 PUBLISHED = ("paper", "reference")
+SHOWN = ("dense", "dense-fair", *LEARNED)
+"""What is measured of a published recipe."""
 # name of the bar: system, pool, task, least value in percent of hit@5
 BARS = {
     "dense, wanted modality": ("dense-fair", "union", "mean", 39.0),
@@ -65,14 +70,16 @@ def main() -> int:
     model = options.model or ROOT / "out" / f"{recipe.name}-{recipe.seed}"
     train_model(recipe, Tree(options.tree), model, cache=default_cache(), force=options.force)
     split: Split = "test" if options.final else "val"
-    evaluation = evaluate_model(options.tree, model, split=split, cache=default_cache()).evaluation
+    judged = recipe.name not in PUBLISHED
+    evaluation = evaluate_model(
+        options.tree, model, split=split, cache=default_cache(), systems=None if judged else SHOWN
+    ).evaluation
     for one in evaluation.measurements:
         print(json.dumps(dataclasses.asdict(one)))
     if recipe.quantizer is not None:
-        show_inferred(options.tree, model, split)
+        show_inferred(options.tree, model, split, None if judged else LEARNED[1:])
     wrong = wrong_modality(evaluation, options.tree)
     show("dense", wrong_modality=wrong)
-    judged = recipe.name not in PUBLISHED
     health = examined(options.tree, model, split) if recipe.quantizer is not None and judged else None
     if health is not None:
         show_health("quantizer", health)
@@ -108,10 +115,11 @@ def examined(tree: Path, model: Path, split: Split) -> Health:
     return examine(Tree(tree), Model.open(model), cache=default_cache(), split=split, queries=ALL).health
 
 
-def show_inferred(tree: Path, model: Path, split: Split) -> None:
-    """Print what is found in the union pool when beams are not told the wanted modality."""
+def show_inferred(tree: Path, model: Path, split: Split, systems: Sequence[str] | None) -> None:
+    """Print what is found in the union pool when beams are not told the wanted modality: by some systems,
+    or by all that the model has."""
     beamed = ["geometry", "default", *(["genius"] if "decoder" in Model.open(model).stages else [])]
-    systems = ["cells", *beamed, *(f"{name}+rerank" for name in beamed)]
+    systems = systems or ["cells", *beamed, *(f"{name}+rerank" for name in beamed)]
     found = evaluate_model(
         tree, model, split=split, cache=default_cache(), pools=["union"], systems=systems, want=False
     ).evaluation
