@@ -6,7 +6,7 @@ tasks that a tree does not have is left out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,8 @@ from genius.evaluate.protocol import Evaluation
 POOL, METRIC = "union", "hit@5"
 INFERRED = ", wanted inferred"
 """Behind the name of a system whose beams are not told the wanted modality."""
+UNSEEN = "default beside geometry, unseen"
+"""The system of paired differences, with the ends of their 95 % interval."""
 LEAST_PLAIN = 38.0
 LEAST_PLAIN_SHARE = 0.98
 LEAST_OF_GEOMETRY = 0.95
@@ -48,16 +50,27 @@ class Difference:
         return cls(mean, mean - reach, mean + reach)
 
 
-def judge_search(evaluation: Evaluation, tree: Tree, trained_on: Tree, split: Split) -> list[Verdict]:
+def judge_search(evaluation: Evaluation, tree: Tree, split: Split) -> list[Verdict]:
     """A sentence for each bar, and whether it holds."""
     verdicts = _judge_means(evaluation) + _judge_datasets(evaluation)
-    answers = {id for query in trained_on.queries("train") for id in query.positives}
-    tasks = {str(run.task): run.task for run in evaluation.runs}
-    for name in MEMORISED:
-        if name in tasks:
-            relevant = tree.judgements(split, tasks[name])
-            verdicts += _judge_memory(evaluation, tasks[name], relevant, answers)
+    for task, known in memorised(evaluation).items():
+        verdicts += _judge_memory(evaluation, task, known, tree.judgements(split, task))
     return verdicts
+
+
+def memorised(evaluation: Evaluation) -> dict[Task, np.ndarray]:
+    """Of the tasks where a learned decoder has to earn its place: which queries ask for a seen target."""
+    return {
+        task: np.array(known) for task, known in (evaluation.seen or {}).items() if str(task) in MEMORISED
+    }
+
+
+def beside_geometry(
+    evaluation: Evaluation, task: Task, chosen: np.ndarray, relevant: Mapping[str, list[str]]
+) -> Difference:
+    """How much more often the default finds an answer than geometry does, for some queries of a task."""
+    default, geometry = (hits(evaluation, name, task, relevant)[chosen] for name in ("default", "geometry"))
+    return Difference.of(default, geometry)
 
 
 def _judge_means(evaluation: Evaluation) -> list[Verdict]:
@@ -96,11 +109,9 @@ def _judge_datasets(evaluation: Evaluation) -> list[Verdict]:
 
 
 def _judge_memory(
-    evaluation: Evaluation, task: Task, relevant: Mapping[str, list[str]], answers: Collection[str]
+    evaluation: Evaluation, task: Task, known: np.ndarray, relevant: Mapping[str, list[str]]
 ) -> list[Verdict]:
     """Targets that training showed, and those that it did not, beside geometry."""
-    queries = list(next(run.results for run in evaluation.runs if run.task == task))
-    known = np.array([any(item in answers for item in relevant.get(query, ())) for query in queries])
     default, geometry = (hits(evaluation, name, task, relevant) for name in ("default", "geometry"))
     verdicts = []
     if known.any():
@@ -109,7 +120,7 @@ def _judge_memory(
             (f"{task}, seen: {seen:.2f} >= {LEAST_SEEN} (geometry {beside:.2f})", seen >= LEAST_SEEN)
         )
     if not known.all():
-        apart = Difference.of(default[~known], geometry[~known])
+        apart = beside_geometry(evaluation, task, ~known, relevant)
         verdicts.append(
             (
                 f"{task}, unseen: {100 * default[~known].mean():.2f}, beside geometry {apart.mean:+.2f} with "

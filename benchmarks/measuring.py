@@ -26,9 +26,9 @@ from genius.encode.corpus import Pool, TaskQueries, read_pool, read_queries
 from genius.evaluate.beamed import Coded, reminded
 from genius.evaluate.dense import Indexes
 from genius.evaluate.embedded import Embedded, embed
-from genius.evaluate.run import corpus_source, training_view
+from genius.evaluate.run import corpus_source, seen_answers
 from genius.model import Model
-from genius.search.beam import Beams, beam_search
+from genius.search.beam import Beams, beam_search, items_under
 from genius.search.blend import blended_items, blended_queries
 from genius.search.rerank import rerank
 from genius.search.trie import Trie
@@ -184,8 +184,7 @@ class Field:
 
     def under(self, beams: Beams) -> float:
         """How many items are under the beams, on average."""
-        starts, ends = self.trie.rows(beams.depth, np.maximum(beams.nodes, 0))
-        return float(np.where(beams.nodes >= 0, ends - starts, 0).sum(axis=1).mean())
+        return float(items_under(self.trie, beams).mean())
 
     def hit(self, task: TaskQueries, rows: np.ndarray, found: np.ndarray) -> float:
         """Hit rate in percent of some queries, by what was found for them: places in the union."""
@@ -207,14 +206,9 @@ class Field:
 
     def seen(self, tree: Tree) -> dict[str, np.ndarray]:
         """Of each query by task, whether one of its answers was an answer in the model's training."""
-        view = training_view(tree, self.model.settings["recipe"])
-        answers = {id for query in view.queries("train") for id in query.positives}
-        ids = self.coded.embedded.pool.ids
+        known = seen_answers(self.model, tree, self.coded.embedded.pool, self.tasks) or {}
         return {
-            str(task.task): np.array(
-                [any(ids[number] in answers for number in task.positives(row)) for row in range(len(task))]
-            )
-            for task in self.tasks
+            str(task.task): np.array(known.get(task.task, np.zeros(len(task))), bool) for task in self.tasks
         }
 
 

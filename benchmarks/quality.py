@@ -20,7 +20,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bars import INFERRED, judge_search, seen_and_unseen
+from bars import INFERRED, UNSEEN, beside_geometry, judge_search, memorised, seen_and_unseen
 from measuring import ROOT, add_recipe, recipe_of
 from seeds import LEARNED
 
@@ -29,7 +29,7 @@ from genius.doctor.examine import examine
 from genius.doctor.health import Health
 from genius.encode.pipeline import default_cache
 from genius.evaluate.protocol import Evaluation
-from genius.evaluate.run import evaluate_model, training_view
+from genius.evaluate.run import evaluate_model
 from genius.model import Model
 from genius.train.run import Recipe, train_model
 
@@ -83,14 +83,13 @@ def main() -> int:
     health = examined(options.tree, model, split) if recipe.quantizer is not None and judged else None
     if health is not None:
         show_health("quantizer", health)
+        show_unseen(evaluation, Tree(options.tree), split)
     print(seen_and_unseen(evaluation).markdown(), file=sys.stderr)
     if not options.final or not judged:
         return 0
     verdicts = judge(evaluation, wrong)
     if health is not None:
-        tree = Tree(options.tree)
-        trained_on = training_view(tree, Model.open(model).settings["recipe"])
-        verdicts += judge_search(evaluation, tree, trained_on, split)
+        verdicts += judge_search(evaluation, Tree(options.tree), split)
         verdicts += judge_codes(health)
         if not options.without_learned:
             learned = examined(options.tree, train_learned(recipe, options.tree, model), split)
@@ -102,12 +101,10 @@ def main() -> int:
     return int(not all(held for _, held in verdicts))
 
 
-def show(system: str, **figures: float) -> None:
+def show(system: str, task: str = "mean", **figures: float) -> None:
     """Print figures of the union pool as JSON lines."""
     for metric, value in figures.items():
-        print(
-            json.dumps({"system": system, "pool": "union", "task": "mean", "metric": metric, "value": value})
-        )
+        print(json.dumps({"system": system, "pool": "union", "task": task, "metric": metric, "value": value}))
 
 
 def examined(tree: Path, model: Path, split: Split) -> Health:
@@ -125,6 +122,14 @@ def show_inferred(tree: Path, model: Path, split: Split, systems: Sequence[str] 
     ).evaluation
     for one in found.measurements:
         print(json.dumps({**dataclasses.asdict(one), "system": f"{one.system}{INFERRED}"}))
+
+
+def show_unseen(evaluation: Evaluation, tree: Tree, split: Split) -> None:
+    """Print what the default finds more than geometry of targets that training did not show."""
+    for task, known in memorised(evaluation).items():
+        if not known.all():
+            apart = beside_geometry(evaluation, task, ~known, tree.judgements(split, task))
+            show(UNSEEN, str(task), **dataclasses.asdict(apart))
 
 
 def show_health(system: str, health: Health) -> None:

@@ -5,7 +5,8 @@
 
 A row is a task, a column a system: hit rate @5 in percent. Behind the tasks come their mean, the share of
 fair dense search that this is, each file's own mean, and how many items were ranked. Then come the means
-where beams infer the wanted modality, and the targets that training showed apart from those that it did not.
+where beams infer the wanted modality, the targets that training showed apart from those that it did not, with
+paired differences of the default and geometry, and the health of the codes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from bars import INFERRED, METRIC
+from bars import INFERRED, METRIC, UNSEEN
 
 from genius.display import Table
 
@@ -75,6 +76,8 @@ def main() -> None:
             print(f"{pool} pool:\n\n{by_task(figures, pool).markdown()}")
     print(f"the wanted modality inferred, union pool:\n\n{inferred(figures).markdown()}")
     print(f"seen and unseen targets, union pool:\n\n{seen(figures).markdown()}")
+    print(f"unseen targets, the default less geometry, union pool:\n\n{apart(figures).markdown()}")
+    print(f"the quantizer:\n\n{quantizer(figures).markdown()}")
 
 
 def by_task(figures: Figures, pool: str) -> Table:
@@ -118,6 +121,24 @@ def seen(figures: Figures) -> Table:
         if system.endswith(INFERRED):
             continue
         table.add(system, *(_percent(figures.mean(system, "union", *column)) for column in columns))
+    return table
+
+
+def apart(figures: Figures) -> Table:
+    """A row for each task with targets that training did not show: paired differences of hit rates."""
+    table = Table(("task", "mean", "95 % from", "to"))
+    for task in dict.fromkeys(key[2] for key in figures.runs[0] if key[0] == UNSEEN):
+        table.add(task, *(figures.mean(UNSEEN, "union", task, name) for name in ("mean", "low", "high")))
+    return table
+
+
+def quantizer(figures: Figures) -> Table:
+    """A row for each figure of the codes' health: its mean, and that of each file."""
+    table = Table(("figure", "mean", *(f"file {number + 1}" for number in range(len(figures.runs)))))
+    for key in figures.runs[0]:
+        if key[0] == "quantizer":
+            values = [figures.mean(*key), *(run.get(key) for run in figures.runs)]
+            table.add(key[3], *("" if value is None else f"{value:.4f}" for value in values))
     return table
 
 

@@ -78,20 +78,10 @@ def _evaluation(default: list[bool], geometry: list[bool], **means: float) -> Ev
     return evaluation
 
 
-def _trees(folder: Path, count: int, seen: int) -> Tree:
-    """A tree with judgements of test queries, of which the first ones' answers are training answers."""
-    asked: list[dict[str, Any]] = [
-        {
-            "qid": f"t{number}",
-            "query_txt": "?",
-            "query_modality": "text",
-            "task_id": 1,
-            "pos_cand_list": [f"a{number}"],
-        }
-        for number in range(seen)
-    ]
-    write_lines(folder / "query/train/mbeir_grocery_train.jsonl", asked)
-    (folder / "cand_pool").mkdir()
+def _judged(folder: Path, count: int) -> Tree:
+    """A tree with judgements of test queries."""
+    for name in ("cand_pool", "query"):
+        (folder / name).mkdir(parents=True)
     judged = folder / f"qrels/test/mbeir_{TASK}_test_qrels.txt"
     judged.parent.mkdir(parents=True)
     judged.write_text("".join(f"q{number} 0 a{number} 1 6\n" for number in range(count)))
@@ -104,8 +94,8 @@ def test_seen_and_unseen_targets_are_judged_apart(tmp_path: Path) -> None:
     default = seen + [True] * 3 + [False] * 27
     geometry = [True] * 5 + [False] * 5 + [True] * 5 + [False] * 25
     evaluation = _evaluation(default, geometry, fair=0.4, plain=0.39, all=0.4, few=0.38)
-    tree = _trees(tmp_path / "tree", 40, 10)
-    verdicts = bars.judge_search(evaluation, tree, tree, "test")
+    evaluation.seen = {TASK: [number < 10 for number in range(40)]}
+    verdicts = bars.judge_search(evaluation, _judged(tmp_path / "tree", 40), "test")
     held = {sentence.partition(":")[0]: (sentence, holds) for sentence, holds in verdicts}
     assert held["plain"][1] and not held["plain, share of fair dense"][1]
     assert held["default+rerank, share of fair dense"][1] and held["default+rerank, items under the beams"][1]
@@ -152,6 +142,25 @@ def test_tables_are_means_over_seeds(
             for task in ("grocery_task6", "mean")
             for metric in ("hit@5", "hit@5, seen", "hit@5, unseen", "items")
         ]
+        lines += [
+            {
+                "system": "quantizer",
+                "pool": "union",
+                "task": "mean",
+                "metric": "purity",
+                "value": 0.5 + seed / 4,
+            },
+            *(
+                {
+                    "system": "default beside geometry, unseen",
+                    "pool": "union",
+                    "task": "t",
+                    "metric": m,
+                    "value": v + seed,
+                }
+                for m, v in (("mean", -1.0), ("low", -3.0), ("high", 1.0))
+            ),
+        ]
         write_lines(file, lines)
     monkeypatch.setattr(sys, "argv", ["seeds.py", *map(str, files)])
     load("seeds").main()
@@ -161,6 +170,8 @@ def test_tables_are_means_over_seeds(
     assert "| mean, file 2 |  | 30.0 | 50.0 |" in printed
     assert "| default | 15.0 |" in printed  # inferred
     assert "| default | 55.0 | 55.0 |" in printed  # seen and unseen
+    assert "| purity | 0.6250 | 0.5000 | 0.7500 |" in printed
+    assert "| t | -0.50 | -2.50 | 1.50 |" in printed  # beside geometry
     assert "local" not in printed
     other = tmp_path / "paper.jsonl"
     other.write_text(files[1].read_text().replace('"default"', '"genius"'))

@@ -14,7 +14,7 @@ from genius.evaluate.embedded import Embedded
 from genius.evaluate.per_pool import PerPool
 from genius.evaluate.protocol import DEPTH, Found
 from genius.model import Model
-from genius.search.beam import Beams, beam_search, ranked_items
+from genius.search.beam import Beams, beam_search, items_under, ranked_items
 from genius.search.blend import blended_items, blended_queries
 from genius.search.rerank import rerank
 from genius.search.trie import Trie
@@ -70,7 +70,7 @@ class Beamed:
         """The items under the beams, by the beams' scores."""
         trie, beams = self._search(task, members, self.levels)
         scores, found = ranked_items(trie, beams, DEPTH)
-        return Found(scores, np.where(found >= 0, members[found], -1), _under(trie, beams))
+        return Found(scores, np.where(found >= 0, members[found], -1), items_under(trie, beams))
 
     def finished(self, task: Task, members: np.ndarray, depth: int) -> Found:
         """All items under beams that stop at a depth, by how near the query is to their codes."""
@@ -92,7 +92,7 @@ class Beamed:
             DEPTH,
             reminded(self._decoder, vectors, self._first(task), self._coded.codes[members]),
         )
-        return Found(scores, np.where(rows >= 0, members[rows], -1), _under(trie, beams))
+        return Found(scores, np.where(rows >= 0, members[rows], -1), items_under(trie, beams))
 
     def _first(self, task: Task) -> np.ndarray | None:
         """The first code that a task's queries want, if they are told."""
@@ -132,9 +132,3 @@ def reminded(
         return None
     reminders = decoder.remind(vectors, first)
     return lambda query, rows: reminders.likeness(query, codes[rows])
-
-
-def _under(trie: Trie, beams: Beams) -> np.ndarray:
-    """How many items are under each query's beams."""
-    starts, ends = trie.rows(beams.depth, np.maximum(beams.nodes, 0))
-    return np.asarray(np.where(beams.nodes >= 0, ends - starts, 0).sum(axis=1))

@@ -69,6 +69,8 @@ class Evaluation:
 
     measurements: list[Measurement] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
+    seen: Mapping[Task, Sequence[bool]] | None = None
+    """Of each query, whether an item that answers it was an answer in training, if that is known."""
 
     def value(self, system: str, pool: str, task: str, metric: str) -> float:
         """One figure."""
@@ -103,7 +105,7 @@ def run_protocol(
 
     Raises GeniusError if a system returns an item that is not in the pool: such a figure would mean nothing.
     """
-    evaluation = Evaluation()
+    evaluation = Evaluation(seen=benchmark.seen)
     ids = list(benchmark.item_numbers)
     unions: np.ndarray | None = None
     for task, query_ids in benchmark.query_ids.items():

@@ -74,7 +74,7 @@ def evaluate_model(
             raise InputError(f"there is no system {name!r} in this model; there are: {', '.join(searches)}")
     searches = {name: search for name, search in searches.items() if not systems or name in systems}
     ids = {task.task: task.ids for task in queries}
-    benchmark = Benchmark(tree, split, pool.numbers, ids, _seen(model, tree, pool, queries))
+    benchmark = Benchmark(tree, split, pool.numbers, ids, seen_answers(model, tree, pool, queries))
     settings = {
         "split": split,
         "pools": list(pools),
@@ -92,7 +92,7 @@ def evaluate_model(
     return Result(run_protocol(benchmark, searches, pools), settings, made_from)
 
 
-def _seen(
+def seen_answers(
     model: Model, tree: Tree, pool: Pool, queries: Sequence[TaskQueries]
 ) -> dict[Task, list[bool]] | None:
     """Of each query, whether one of its answers is an answer in the training split that the model learned

@@ -194,6 +194,12 @@ def ranked_items(trie: Trie, beams: Beams, k: int) -> tuple[np.ndarray, np.ndarr
     return scores, items
 
 
+def items_under(trie: Trie, beams: Beams) -> np.ndarray:
+    """How many items are under each query's beams, int64 [queries]."""
+    starts, ends = trie.rows(beams.depth, np.maximum(beams.nodes, 0))
+    return np.asarray(np.where(beams.nodes >= 0, ends - starts, 0).sum(axis=1))
+
+
 def prefix_survival(trie: Trie, beams: Beams, positives: Sequence[np.ndarray]) -> np.ndarray:
     """The share of queries for which the beginning of some positive's code is in the beam, after each level.
 
