@@ -13,16 +13,16 @@ import numpy as np
 from genius.data.records import Item, Query
 from genius.decode.runtime import Precision
 from genius.display import Table
-from genius.errors import InputError
 from genius.index import asking
 from genius.index.decoders import Decoders
 from genius.index.index import Index
 from genius.index.searcher import both_rankings
 from genius.progress import track
 from genius.search.costs import costs_of
-from genius.search.hits import MODES, Mode
+from genius.search.engine import Engine
+from genius.search.hits import Mode
 
-STEPS = ("encoder", "decoder", "re-ranking", "catalogue and hits")
+STEPS = ("encoder", "decoder", "ranking", "catalogue")
 
 
 @dataclass(frozen=True)
@@ -53,36 +53,53 @@ def measure_whole(
     precision: Precision = "fp32",
 ) -> list[Whole]:
     """Search for texts and pictures of some of the index's own items, one query at a time."""
-    if unknown := set(modes) - set(MODES):
-        raise InputError(f"unknown mode {sorted(unknown)[0]!r}: expected one of {', '.join(MODES)}")
-    searcher = index.searcher
     kinds = {name: some for name, some in _queries(index, queries).items() if some}
-    decoders = Decoders(index.model)
+    ways = [_Way.of(index, asking.Asking(k, beam, None, mode, decoder, precision)) for mode in modes]
     found = []
     for name, some in kinds.items():
-        for mode in modes:
-            chosen = decoders.choose(mode, decoder, precision)
-            engine = searcher.engine(chosen.decoder)
-            how = asking.Asking(k, beam, None, mode, decoder, precision)
-            times = []
-            for number, query in enumerate(track([some[0], *some], f"{name}, {mode}", unit="queries")):
-                start = time.perf_counter()
-                index.search(query, k=k, beam=beam, mode=mode, decoder=decoder, precision=precision)
-                whole = time.perf_counter() - start
-                marks = [time.perf_counter()]
-                asked = asking.asked(index.model, [query])
-                if mode == "auto":
-                    engine.costs = costs_of(engine, asked.vectors, asked.joined, None)
-                marks.append(time.perf_counter())
-                search = engine.find(asked.vectors, k=k, beams=beam, mode=mode)
-                marks.append(time.perf_counter())
-                both_rankings(engine, search, asked.joined, k, by_codes=how.by_codes(chosen.name))
-                marks.append(time.perf_counter())
-                if number:  # the first one reads files and compiles
-                    steps = np.diff(marks)
-                    times.append([whole, *steps, max(whole - steps.sum(), 0.0)])
-            found.append(_summed_up(name, mode, len(index), np.array(times)))
+        times: list[list[list[float]]] = [[] for _ in ways]
+        for query in track([some[0], *some], name, unit="queries"):
+            for way, mine in zip(ways, times, strict=True):  # in turns: what disturbs one disturbs all
+                mine.append(way.timed(query))
+        for way, mine in zip(ways, times, strict=True):  # the first one reads files and compiles
+            found.append(_summed_up(name, way.how.mode, len(index), np.array(mine[1:])))
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """One way to search an index."""
+
+    index: Index
+    how: asking.Asking
+    engine: Engine
+    by_codes: bool
+
+    @classmethod
+    def of(cls, index: Index, how: asking.Asking) -> _Way:
+        chosen = Decoders(index.model).choose(how.mode, how.decoder, how.precision)
+        return cls(index, how, index.searcher.engine(chosen.decoder), how.by_codes(chosen.name))
+
+    def timed(self, query: Query) -> list[float]:
+        """The seconds of a search, and of its steps, each taken by itself; the last is what remains."""
+        how, engine, model = self.how, self.engine, self.index.model
+        if how.mode == "auto":
+            known = asking.asked(model, [query])
+            engine.costs = costs_of(engine, known.vectors, known.joined, None)
+        start = time.perf_counter()
+        self.index.search(
+            query, k=how.k, beam=how.beam, mode=how.mode, decoder=how.decoder, precision=how.precision
+        )
+        whole = time.perf_counter() - start
+        marks = [time.perf_counter()]
+        asked = asking.asked(model, [query])
+        marks.append(time.perf_counter())
+        search = engine.find(asked.vectors, k=how.k, beams=how.beam, mode=how.mode)
+        marks.append(time.perf_counter())
+        both_rankings(engine, search, asked.joined, how.k, by_codes=self.by_codes)
+        marks.append(time.perf_counter())
+        steps = np.diff(marks).tolist()
+        return [whole, *steps, max(whole - sum(steps), 0.0)]
 
 
 def _summed_up(name: str, mode: str, count: int, times: np.ndarray) -> Whole:
@@ -119,7 +136,7 @@ def _queries(index: Index, most: int) -> dict[str, list[Query]]:
 def table(found: Sequence[Whole]) -> Table:
     """A row for each kind of query and each mode."""
     made = Table(
-        ("query", "mode", "p50 ms", "p99 ms", *(f"{step}, %" for step in STEPS)),
+        ("query", "mode", "p50 ms", "p99 ms", *(f"{step} %" for step in STEPS)),
         title=f"{found[0].n:,} items; from a query to hits, by the wall's clock" if found else "",
     )
     for one in found:
