@@ -34,6 +34,14 @@ def test_more_columns_than_a_terminal_holds_are_shown_in_bands(
     assert [cell for line in lines for cell in line[1:]] == ["8,728", *["64.19"] * 7]
 
 
+def test_optional_columns_are_left_out_where_there_is_no_room() -> None:
+    table = Table(["rank", "item", "code"], optional=1)
+    table.add(1, "a red square", "0 380 15 439 295")
+    assert "380" in table.text(60)
+    assert "a red square" in table.text(30)
+    assert "380" not in table.text(30) and "code" not in table.text(30)
+
+
 def test_a_wide_terminal_shows_names_whole(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

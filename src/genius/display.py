@@ -20,6 +20,8 @@ class Table:
     columns: Sequence[str]
     title: str = ""
     rows: list[Sequence[Cell]] = field(default_factory=list)
+    optional: int = 0
+    """How many of the last columns a terminal without room for them does not show."""
 
     def add(self, *cells: Cell) -> None:
         """Add a row."""
@@ -43,8 +45,16 @@ class Table:
 
     def _print(self, console: Console) -> None:
         tight = sum(self._widths(gap=3)) > console.width
+        if tight and self.optional:
+            self._needed()._print(console)
+            return
         for number, band in enumerate(self._bands(console.width) if tight else [range(len(self.columns))]):
             console.print(self._drawn(band, tight=tight, title=self.title if number == 0 else ""))
+
+    def _needed(self) -> Table:
+        """The table without its optional columns."""
+        last = len(self.columns) - self.optional
+        return Table(self.columns[:last], self.title, [row[:last] for row in self.rows])
 
     def _drawn(self, band: Sequence[int], *, tight: bool, title: str) -> RichTable:
         """Some of the columns."""

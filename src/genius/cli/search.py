@@ -13,6 +13,9 @@ from genius.display import Table
 if TYPE_CHECKING:
     from genius.index.hit import Hit, Hits
 
+LETTERS = 40
+"""Of a text in a row of the table."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
@@ -106,12 +109,12 @@ def _answer(hits: Hits) -> dict[str, Any]:
 def _table(hits: list[Hit], score: str) -> Table:
     from genius.cli.show import shortened
 
-    table = Table(("rank", score, "id", "modality", "code", "item"))
+    table = Table(("rank", score, "id", "modality", "item", "code"), optional=1)
     for hit in hits:
         item = hit.item
-        shown = shortened(item.text) or (item.image.name if item.image else "")
+        shown = shortened(item.text, LETTERS) or (item.image.name if item.image else "")
         code = " ".join(map(str, hit.code))
-        table.add(hit.rank, f"{hit.score:.4f}", item.id, item.modality.value, code, shown)
+        table.add(hit.rank, f"{hit.score:.4f}", item.id, item.modality.value, shown, code)
     return table
 
 

@@ -37,6 +37,8 @@ def _condition(text: str) -> dict[str, Any]:
         )
     key, sign, value = form["key"], form["sign"] or form["word"], form["value"]
     if sign in _ORDER:
+        if not value:
+            raise InputError(f"{text!r} is no condition: a number or a text is missing behind {sign}")
         first, *_ = _values(value)
         return {key: {_ORDER[sign]: first}}
     if sign == "in":
