@@ -174,3 +174,17 @@ def test_a_checkpoint_of_another_network(tmp_path: Path) -> None:
     run(tmp_path)
     with pytest.raises(MismatchError, match="belongs to a network of another shape"):
         checkpoint.load(tmp_path / "best", torch.nn.Linear(2, 2))
+
+
+def test_numbers_too_small_to_be_quick_are_zero() -> None:
+    code = """
+import torch
+import genius.train.loop
+small = torch.full((400, 400), 1e-30) * 1e-12  # by worker threads, too
+print(bool(small.any()), torch.set_flush_denormal(True))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    left, possible = ran.stdout.split()
+    if possible == "False":
+        pytest.skip("this processor has no such switch")
+    assert left == "False"
