@@ -16,8 +16,6 @@ def session(model: bytes | str, threads: int | None = None) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    # Otherwise the first session switches it off in the whole process, and `train.loop` says why it is on.
-    options.add_session_config_entry("session.set_denormal_as_zero", "1")
     options.intra_op_num_threads = threads or cores()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

@@ -27,7 +27,7 @@ from genius.quantize.quantizer import Quantizer, unit_length
 from genius.search.beam import beam_search, prefix_survival, ranked_items
 from genius.search.trie import Trie
 from genius.train import distributed
-from genius.train.loop import LoopSettings
+from genius.train.loop import LoopSettings, begin
 from genius.train.pairs import hit_rate, one_positive_each
 from genius.train.queries import TrainingQueries
 from genius.train.sampling import permuted
@@ -112,7 +112,7 @@ class DecoderStage:
             raise InputError(
                 f"codes have {levels} levels, but there are {len(settings.level_weights)} weights"
             )
-        torch.manual_seed(seed)
+        begin(seed)
         self.settings, self.seed = settings, seed
         self.quantizer, self.modality_of = quantizer, list(modality_of)
         self.items, self.codes = training.vectors, training.codes.astype(np.int64)

@@ -20,7 +20,7 @@ from genius.encode.loaders import Towers
 from genius.errors import InputError
 from genius.search.exact import nearest
 from genius.train import distributed
-from genius.train.loop import LoopSettings
+from genius.train.loop import LoopSettings, begin
 from genius.train.pairs import hit_rate, one_positive_each, other_positives
 from genius.train.sampling import Schedule, permuted
 
@@ -71,7 +71,7 @@ class EncoderStage:
         *,
         seed: int,
     ) -> None:
-        torch.manual_seed(seed)
+        begin(seed)
         self.settings, self.seed, self.pool = settings, seed, pool
         self.train_tasks, self.val_tasks = tasks
         self.heads = Heads(settings.heads, encoder.image_parts, encoder.text_parts)

@@ -23,10 +23,6 @@ from genius.errors import GeniusError
 from genius.train import checkpoint, distributed
 from genius.train.journal import Journal
 
-# A sharp softmax leaves numbers below 1e-38, with which many processors multiply two hundred times slower.
-# Threads take this over from the thread that starts them, so it is said before there are any.
-torch.set_flush_denormal(True)
-
 
 @dataclass(frozen=True)
 class LoopSettings:
@@ -93,7 +89,7 @@ def train(
     validation of the best weights. Called again after a kill it goes on; called again after the end it only
     loads the result.
     """
-    torch.manual_seed(seed)
+    begin(seed)
     optimizer = _optimizer(stage.network, settings, rates or {})
     average = {name: value.detach().clone() for name, value in stage.network.state_dict().items()}
     state = Progress(**checkpoint.load(folder / "last", stage.network, average, optimizer))
@@ -118,6 +114,17 @@ def train(
                 checkpoint.save(folder / "last", stage.network, average, optimizer, asdict(state))
     best = checkpoint.load(folder / "best", stage.network)
     return dict(best["scores"])
+
+
+def begin(seed: int) -> None:
+    """What stages and their training begin with: random numbers by the seed, and no denormal ones.
+
+    A sharp softmax leaves numbers below 1e-38, with which many processors multiply two hundred times slower.
+    Worker threads take the switch over from the thread that starts them, so it should be on before there are
+    any; and ONNX Runtime's first session turns it off, so it is turned on again and again.
+    """
+    torch.manual_seed(seed)
+    torch.set_flush_denormal(True)
 
 
 def learning_rate(settings: LoopSettings, step: int) -> float:

@@ -26,7 +26,7 @@ from genius.quantize.quantizer import Quantizer
 from genius.train import distributed
 from genius.train.code_check import Checked, check_codes
 from genius.train.contrast import Batch, contrastive
-from genius.train.loop import LoopSettings
+from genius.train.loop import LoopSettings, begin
 from genius.train.pairs import one_positive_each, other_positives
 from genius.train.queries import TrainingQueries
 from genius.train.remembering import AskedFor, MemorySettings, remember
@@ -111,7 +111,7 @@ class QuantizerStage:
     def __init__(
         self, settings: QuantizerSettings, training: Embedded, validation: Embedded, *, seed: int
     ) -> None:
-        torch.manual_seed(seed)
+        begin(seed)
         self.settings, self.seed = settings, seed
         self.items, self.modality = training.items, training.pool.modality.astype(np.int64)
         self.queries = TrainingQueries.of(training, settings.task_power)
