@@ -1,7 +1,7 @@
 """The paper's findings on the quantizer (its Tables 4 to 6), at our scale: one row for each thing left out.
 
     python benchmarks/findings.py --tree TREE --model MODEL [--steps 200] [--only NAME …]
-    python benchmarks/findings.py --tree TREE --model MODEL --decoder-steps 600
+    python benchmarks/findings.py --tree TREE --model MODEL --decoder-steps 600 [--queries 300]
     python benchmarks/findings.py --tree TREE --model MODEL --split test --final
 
 Every variant is trained anew over the model's stage 0, for the same number of steps, and searches the union
@@ -27,7 +27,7 @@ from genius.data.records import Modality
 from genius.data.tasks import Task
 from genius.decode.decoding import Decoder
 from genius.decode.geometry import Geometry
-from genius.decode.torch_decoding import TorchDecoder
+from genius.decode.runtime import TABLE, OnnxDecoder
 from genius.doctor.codes import confusion, purity
 from genius.evaluate.beamed import Coded
 from genius.evaluate.embedded import Embedded
@@ -77,6 +77,7 @@ def main() -> None:
     parser.add_argument(
         "--decoder-steps", type=int, default=0, help="of a decoder for each variant; 0 is off"
     )
+    parser.add_argument("--queries", type=int, default=0, help="of each task, at most; 0 is all")
     parser.add_argument("--only", nargs="*", choices=list(VARIANTS))
     parser.add_argument("--work", type=Path, default=Path("out/findings"))
     add_split(parser)
@@ -85,7 +86,9 @@ def main() -> None:
     model, recipe = Model.open(options.model), read_recipe(options.recipe)
     tree = training_view(Tree(options.tree), model.settings["recipe"])
     settings = recipe.quantizer or QuantizerSettings()
-    training, validation, judged = read_splits(model, tree, ("train", 0), ("val", 0), (split, 0))
+    training, validation, judged = read_splits(
+        model, tree, ("train", 0), ("val", 0), (split, options.queries)
+    )
     systems = ["codes", "geometry", *(["learned"] if options.decoder_steps else [])]
     columns = [name for system in systems for name in (system, f"{system}, text → image")] + [WRONG, PURITY]
     print("| | " + " | ".join(columns) + " |")
@@ -149,7 +152,8 @@ def train_decoder(
     train(
         learned, settings.loop, work / f"decoder-{trained_on(quantizer.codebooks, seed, settings)}", seed=seed
     )
-    return TorchDecoder(learned.decoder)
+    graphs, table = learned.export().graphs["fp32"], learned.decoder.state_dict()[TABLE].cpu().numpy()
+    return OnnxDecoder(graphs, table, learned.decoder.sizes)
 
 
 def judge(stage: QuantizerStage, judged: Embedded, learned: Decoder | None = None) -> dict[str, float]:
