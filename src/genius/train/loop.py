@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -95,6 +95,7 @@ def train(
     state = Progress(**checkpoint.load(folder / "last", stage.network, average, optimizer))
     started = time.monotonic() - state.seconds
     with (
+        no_denormals(),
         contextlib.closing(Journal(folder, state.step)) as journal,
         progress.bar(f"training {stage.name}", total=settings.steps, unit="steps") as bar,
     ):
@@ -117,14 +118,24 @@ def train(
 
 
 def begin(seed: int) -> None:
-    """What stages and their training begin with: random numbers by the seed, and no denormal ones.
-
-    A sharp softmax leaves numbers below 1e-38, with which many processors multiply two hundred times slower.
-    Worker threads take the switch over from the thread that starts them, so it should be on before there are
-    any; and ONNX Runtime's first session turns it off, so it is turned on again and again.
-    """
+    """What every stage begins with: random numbers by the seed, and worker threads."""
     torch.manual_seed(seed)
+    with no_denormals():
+        torch.ones(torch.get_num_threads() << 16).add_(1)  # large enough to start all of them
+
+
+@contextlib.contextmanager
+def no_denormals() -> Iterator[None]:
+    """Numbers below 1e-38 are zero: in this thread meanwhile, in threads that it starts for good.
+
+    A sharp softmax leaves many of them, and many processors multiply them two hundred times slower. Outside
+    of training they are what they were: others may count on them.
+    """
     torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def learning_rate(settings: LoopSettings, step: int) -> float:
