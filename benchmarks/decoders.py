@@ -29,6 +29,7 @@ from measuring import (
     Kept,
     add_split,
     check_split,
+    exported,
     read_splits,
     show,
     trained_on,
@@ -37,7 +38,7 @@ from measuring import (
 
 from genius.data.mbeir import Split, Tree
 from genius.decode.decoding import Decoder, Decoding
-from genius.decode.runtime import TABLE, OnnxDecoder
+from genius.decode.runtime import OnnxDecoder
 from genius.display import Table
 from genius.evaluate.beamed import Coded
 from genius.evaluate.coded import code
@@ -176,10 +177,7 @@ def learned(
         settings, model.quantizer, modality_of, ground.training, ground.validation, seed=seed
     )
     train(stage, settings.loop, folder, seed=seed)
-    graphs = stage.export().graphs["fp32"]
-    table = stage.decoder.state_dict()[TABLE].cpu().numpy()
-    many, one = (OnnxDecoder(graphs, table, stage.decoder.sizes, threads) for threads in (None, 1))
-    return many, one
+    return exported(stage), exported(stage, threads=1)
 
 
 class Relay:

@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import ROOT, add_split, check_split, read_splits, trained_on
+from measuring import ROOT, add_split, check_split, exported, read_splits, trained_on
 
 from genius.data.mbeir import Tree
 from genius.data.records import Modality
 from genius.data.tasks import Task
 from genius.decode.decoding import Decoder
 from genius.decode.geometry import Geometry
-from genius.decode.runtime import TABLE, OnnxDecoder
 from genius.doctor.codes import confusion, purity
 from genius.evaluate.beamed import Coded
 from genius.evaluate.embedded import Embedded
@@ -152,8 +151,7 @@ def train_decoder(
     train(
         learned, settings.loop, work / f"decoder-{trained_on(quantizer.codebooks, seed, settings)}", seed=seed
     )
-    graphs, table = learned.export().graphs["fp32"], learned.decoder.state_dict()[TABLE].cpu().numpy()
-    return OnnxDecoder(graphs, table, learned.decoder.sizes)
+    return exported(learned)
 
 
 def judge(stage: QuantizerStage, judged: Embedded, learned: Decoder | None = None) -> dict[str, float]:

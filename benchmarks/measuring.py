@@ -19,6 +19,7 @@ import numpy as np
 
 from genius.data.mbeir import UNION, Split, Tree
 from genius.decode.decoding import Decoder
+from genius.decode.runtime import TABLE, OnnxDecoder
 from genius.display import Table
 from genius.doctor.examine import sampled
 from genius.encode import pipeline
@@ -32,6 +33,7 @@ from genius.search.beam import Beams, beam_search, items_under
 from genius.search.blend import blended_items, blended_queries
 from genius.search.rerank import rerank
 from genius.search.trie import Trie
+from genius.train.decoder import DecoderStage
 from genius.train.pairs import hit_rate
 from genius.train.run import Recipe, read_recipe
 
@@ -105,6 +107,12 @@ def trained_on(arrays: Iterable[np.ndarray], seed: int, settings: Any) -> str:
         digest.update(np.ascontiguousarray(array))
     text = json.dumps([digest.hexdigest(), seed, dataclasses.asdict(settings)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def exported(stage: DecoderStage, threads: int | None = None) -> OnnxDecoder:
+    """A trained decoder as searching runs it, by default on all cores."""
+    graphs, table = stage.export().graphs["fp32"], stage.decoder.state_dict()[TABLE].cpu().numpy()
+    return OnnxDecoder(graphs, table, stage.decoder.sizes, threads)
 
 
 def read_splits(model: Model, tree: Tree, *splits: tuple[Split, int]) -> list[Embedded]:

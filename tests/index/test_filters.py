@@ -266,7 +266,10 @@ def test_conditions_of_the_command_line(where: list[str], expected: dict[str, An
 
 @pytest.mark.parametrize("where", ["", "brand", "=acme", "in red", "<5"])
 def test_what_is_no_condition_is_said(where: str) -> None:
-    with pytest.raises(InputError, match="a number or a text is missing behind <="):
-        filter_of(["price<="])
     with pytest.raises(InputError, match="is no condition: write one like"):
         filter_of([where])
+
+
+def test_an_order_without_a_value_is_said() -> None:
+    with pytest.raises(InputError, match="a number or a text is missing behind <="):
+        filter_of(["price<="])
