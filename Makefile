@@ -29,16 +29,17 @@ check:  ## run every check and test, without installing anything
 	@echo "==> mypy";   $(BIN)/mypy --strict src
 	@echo "==> pytest"; $(BIN)/python -m pytest
 
-fix:  ## mend what ruff can mend, and remake docs/cli.md
+fix:  ## mend what ruff can mend, and remake the pages that are generated
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 	@$(MAKE) --no-print-directory docs
 
 docs: install  ## remake the pages that are generated
 	@$(BIN)/python -m genius.cli.reference docs/cli.md
+	@$(BIN)/python -m genius.train.reference docs/recipes.md
 
 demo: install  ## train on emoji of three vendors, search them, and say how good that is
 	@command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[demo]"
 	@$(BIN)/genius demo
 
-clean:  ## remove what the tools left behind (not .venv)
-	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis out
+clean:  ## remove what the tools left behind (neither .venv nor out/, where models are)
+	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis

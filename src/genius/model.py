@@ -171,7 +171,7 @@ class Model:
         if stage not in self.stages:
             raise MissingError(
                 f"{self.path} has no {stage} yet (it has: {', '.join(self.stages) or 'nothing'}); "
-                f"train it with: genius train RECIPE -o {self.path}"
+                f"train it with: genius train RECIPE --tree TREE -o {self.path}"
             )
 
     # --- quantizer

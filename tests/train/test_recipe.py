@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import dataclasses
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from genius.errors import InputError
+from genius.train.quantizer import QuantizerSettings
+from genius.train.reference import reference
 from genius.train.run import description, plan, read_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -101,3 +106,32 @@ def test_a_recipe_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(ROOT.glob("recipes/**/*.toml")), ids=lambda path: path.name)
 def test_the_recipes_that_ship_are_sound(path: Path) -> None:
     assert read_recipe(path).name == path.stem
+
+
+def test_a_stage_keeps_its_own_defaults_where_a_recipe_changes_some(tmp_path: Path) -> None:
+    recipe = read_recipe(write(tmp_path, 'name = "x"\n[quantizer.loop]\nsteps = 9'))
+    assert recipe.quantizer is not None
+    assert recipe.quantizer.loop == dataclasses.replace(QuantizerSettings().loop, steps=9)
+
+
+def test_the_page_of_keys_is_what_the_settings_say() -> None:
+    assert (ROOT / "docs" / "recipes.md").read_text() == reference(), "run `make docs`"
+
+
+def test_every_key_of_a_shipped_recipe_is_on_the_page() -> None:
+    sections = {
+        title: body for title, _, body in (part.partition("\n") for part in reference().split("\n## "))
+    }
+    for path in sorted((ROOT / "recipes").glob("*.toml")):
+        for table, keys in _tables(tomllib.loads(path.read_text())):
+            known = sections[f"`[{table}]`" if table else "At the top"]
+            assert all(f"| `{key}` |" in known for key in keys), (path.name, table)
+
+
+def _tables(values: dict[str, Any], path: str = "") -> list[tuple[str, list[str]]]:
+    """The tables of a recipe, with their own keys."""
+    inner = {key: value for key, value in values.items() if isinstance(value, dict)}
+    found = [(path, [key for key in values if key not in inner])]
+    for key, value in inner.items():
+        found += _tables(value, f"{path}.{key}" if path else key)
+    return found

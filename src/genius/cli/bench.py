@@ -41,10 +41,10 @@ def speed(
     small: Annotated[
         bool, typer.Option("--small", help="Network and codes of our default sizes, not of the paper's.")
     ] = False,
-    hugging_face: Annotated[bool, typer.Option(help="Measure generate, to which ratios are.")] = True,
+    hugging_face: Annotated[bool, typer.Option(help="Measure generate, which ratios refer to.")] = True,
     hugging_face_items: Annotated[int, typer.Option(help="How many items its dictionary holds.")] = 20_000,
     libraries: Annotated[bool, typer.Option(help="Measure faiss and usearch.")] = True,
-    library_items: Annotated[int, typer.Option(help="Up to how many items they are measured.")] = 1_000_000,
+    library_items: Annotated[int, typer.Option(help="Leave them out above so many items.")] = 1_000_000,
     graph_items: Annotated[int, typer.Option(help="How many items a graph (HNSW) holds.")] = 20_000,
     workers: Annotated[
         int, typer.Option(help="Measure instead how much so many processes do together (safe and fast).")

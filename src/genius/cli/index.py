@@ -29,8 +29,8 @@ def index(
     embeddings: Annotated[
         str | None,
         typer.Option(
-            help="What a new index keeps of items to re-rank them by: int8 (bytes, and 16 bits for the best; "
-            "the default), fp16 (16 bits alone) or none (codes alone)."
+            help="What a new index keeps of items to re-rank them by: int8 (3 bytes a number, quickest; the "
+            "default), fp16 (2 bytes a number) or none (codes alone)."
         ),
     ] = None,
 ) -> None:

@@ -107,21 +107,26 @@ def _answer(hits: Hits) -> dict[str, Any]:
 
 
 def _table(hits: list[Hit], score: str) -> Table:
-    from genius.cli.show import shortened
-
     table = Table(("rank", score, "id", "modality", "item", "code"), optional=1)
     for hit in hits:
         item = hit.item
-        shown = shortened(item.text, LETTERS) or (item.image.name if item.image else "")
         code = " ".join(map(str, hit.code))
-        table.add(hit.rank, f"{hit.score:.4f}", item.id, item.modality.value, shown, code)
+        table.add(hit.rank, f"{hit.score:.4f}", item.id, item.modality.value, _shown(hit), code)
     return table
+
+
+def _shown(hit: Hit) -> str:
+    """The beginning of an item's text, or the name of its picture."""
+    from genius.cli.show import shortened
+
+    item = hit.item
+    return shortened(item.text, LETTERS) or (item.image.name if item.image else "")
 
 
 def _path(hit: Hit) -> Table:
     """A hit's code, level by level: how probable it is, given those before, and how many items share it."""
     item = hit.item
-    title = f"{hit.rank}. {item.id} ({item.modality.value}), cosine {hit.cosine:.4f}"
+    title = f"{hit.rank}. {item.id} ({item.modality.value}), {_shown(hit)}, cosine {hit.cosine:.4f}"
     table = Table(("level", "code", "share", "log-probability", "items below"), title=title)
     for level, (code, gain, below) in enumerate(
         zip(hit.code, hit.log_probabilities, hit.below, strict=True), 1

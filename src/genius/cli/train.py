@@ -15,7 +15,8 @@ def register(app: typer.Typer) -> None:
 
 def train(
     recipe: Annotated[
-        Path, typer.Argument(help="A TOML file that says how to train, or the name of one that ships: demo.")
+        Path,
+        typer.Argument(help="A TOML file that says how to train, or the name of one of ours: demo."),
     ],
     tree: Annotated[Path, typer.Option(help="What to train on: an M-BEIR tree.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to put the model.")],

@@ -147,7 +147,7 @@ class Index(Browsing, Writing):
 
         `want` or a known instruction says which modality shall be found; otherwise any is. If the pool holds
         k items of it, k are returned: the beam widens as needed. With `rerank`, all items under the beams are
-        ordered by the likeness of joined embeddings and codes; without, by the log-probabilities of codes.
+        ordered by the likeness of joined embeddings and codes; without, by codes alone.
         How far codes are searched is the `mode`, by which `decoder` and in which `precision` docs/search.md
         explains; without a word, `paper` is as published and the others are what was found best.
 

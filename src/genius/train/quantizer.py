@@ -36,6 +36,16 @@ BLOCK = 4096
 
 
 @dataclass(frozen=True)
+class QuantizerLoopSettings(LoopSettings):
+    """How fusion and codebooks are trained: gently, and as they are in the end, not on average."""
+
+    steps: int = 600
+    learning_rate: float = 3e-4
+    warm_up: int = 50
+    average: float = 0.0
+
+
+@dataclass(frozen=True)
 class QuantizerSettings:
     """The recipe of stage 1."""
 
@@ -72,9 +82,7 @@ class QuantizerSettings:
     memory: MemorySettings = field(default_factory=MemorySettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
     codebooks: CodebookSettings = field(default_factory=CodebookSettings)
-    loop: LoopSettings = field(
-        default_factory=lambda: LoopSettings(learning_rate=3e-4, warm_up=50, average=0.0, steps=600)
-    )
+    loop: QuantizerLoopSettings = field(default_factory=QuantizerLoopSettings)
 
     def __post_init__(self) -> None:
         if self.batch < 2 or self.others < 0 or self.temperature <= 0:
