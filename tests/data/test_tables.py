@@ -37,6 +37,21 @@ def test_without_an_id_the_picture_or_the_line_names_an_item(tmp_path: Path) -> 
     assert [item.id for item in genius.read(path)] == ["x/1.jpg", "2"]
 
 
+def test_a_folder_of_tables_and_nothing_else_is_one_collection(tmp_path: Path) -> None:
+    write(tmp_path / "b.jsonl", {"text": "two"}, "no JSON", {"id": "own", "text": "three"})
+    write(tmp_path / "a.csv", "text,image", "one,", "picture,x/1.jpg")
+    write(tmp_path / ".hidden.csv", "text", "no")
+    found = genius.read(tmp_path)
+    assert [(item.id, item.text) for item in found] == [
+        ("a.csv:2", "one"),
+        ("x/1.jpg", "picture"),
+        ("b.jsonl:1", "two"),
+        ("own", "three"),
+    ]
+    (error,) = found.failures.first
+    assert str(error).startswith(f"{tmp_path / 'b.jsonl'}, line 2: ")
+
+
 def test_pictures_may_be_below_another_root(tmp_path: Path) -> None:
     path = write(tmp_path / "items.jsonl", {"id": "a", "image": "1.jpg"})
     (item,) = genius.read(path, root=tmp_path / "pictures")

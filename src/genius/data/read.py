@@ -7,7 +7,7 @@ from pathlib import Path
 from genius.data.collection import Collection
 from genius.data.folder import Folder, is_image
 from genius.data.mbeir import Tree, is_tree
-from genius.data.tables import CSV_ENDINGS, JSONL_ENDINGS, PARQUET_ENDINGS, table
+from genius.data.tables import CSV_ENDINGS, JSONL_ENDINGS, PARQUET_ENDINGS, Tables, table
 from genius.data.webdataset import WebDataset, is_tar
 from genius.errors import InputError
 
@@ -17,10 +17,10 @@ __all__ = ["Collection", "read"]
 def read(source: Path | str, *, root: Path | str | None = None, strict: bool = False) -> Collection:
     """The collection at `source`, whatever it is: iterate over it to get its items.
 
-    A folder of pictures and texts, JSONL, CSV, TSV, Parquet, WebDataset tar shards (one, or a folder of
-    them), or an M-BEIR tree. Pictures named in a table are looked for below `root`, by default the
-    table's own folder. What can't be read is left out and recorded in `.failures`; with `strict` it is
-    raised. Raises InputError if `source` is none of these.
+    A folder of pictures and texts, JSONL, CSV, TSV, Parquet (one file, or a folder of such files and nothing
+    else), WebDataset tar shards (one, or a folder of them), or an M-BEIR tree. Pictures named in a table are
+    looked for below `root`, by default the table's own folder. What can't be read is left out and recorded in
+    `.failures`; with `strict` it is raised. Raises InputError if `source` is none of these.
     """
     path = Path(source)
     if not path.exists():
@@ -47,8 +47,8 @@ def _read_folder(path: Path, root: Path | None, strict: bool) -> Collection:
     if not any(path.iterdir()):
         raise InputError("is empty", path=path)
     tables = [file for file in files if table(file) is not None]
-    if len(tables) == len(files) == 1 and not any(file.is_dir() for file in path.iterdir()):
-        alone = table(tables[0], root=root or path, strict=strict)  # a table in a folder of its own
-        assert alone is not None
-        return alone
+    if tables and len(tables) == len(files) and not any(file.is_dir() for file in path.iterdir()):
+        # Tables in a folder of their own: one, or the shards of one.
+        alone = table(tables[0], root=root or path, strict=strict) if len(tables) == 1 else None
+        return alone or Tables(path, root=root or path, strict=strict)
     return Folder(path, strict=strict)

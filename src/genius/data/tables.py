@@ -37,9 +37,13 @@ class Table(Collection):
         root = str(self.root)
         for path, line, row in self.rows(report):
             try:
-                yield path, line, item_of(row, root, str(line))
+                yield path, line, item_of(row, root, self.row_name(path, line))
             except InputError as error:
                 report(error.at(path, line))
+
+    def row_name(self, path: Path, line: int) -> str:
+        """The id of a row that has none."""
+        return str(line)
 
     def rows(self, report: Report) -> Iterator[LocatedRow]:
         """The rows as they come, each with its line; what is no row goes to `report`."""
@@ -119,6 +123,23 @@ def table(path: Path, *, root: Path | None = None, strict: bool = False) -> Tabl
         if name.endswith(endings):
             return reader(path, root=root, strict=strict)
     return None
+
+
+class Tables(Table):
+    """The tables of a folder that holds nothing else, one after the other, as one collection: shards."""
+
+    kind = "tables"
+
+    def row_name(self, path: Path, line: int) -> str:
+        """Lines are counted in each file, so its name tells them apart."""
+        return f"{path.name}:{line}"
+
+    def rows(self, report: Report) -> Iterator[LocatedRow]:
+        """Those of all files, in the order of their names."""
+        for path in sorted(self.path.iterdir()):
+            reader = None if path.name.startswith(".") else table(path, root=self.root)
+            if reader is not None:
+                yield from reader.rows(report)
 
 
 def json_lines(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
