@@ -227,6 +227,7 @@ def in_8_bits(content: bytes) -> bytes:
                 op_types_to_quantize=["MatMul"],
                 per_channel=True,
                 weight_type=quantization.QuantType.QInt8,
+                reduce_range=True,  # in 7 bits, as sums of pairs overflow where a processor adds in 16 bits
             )
         finally:
             logger.setLevel(level)

@@ -111,6 +111,10 @@ class OnnxDecoder:
         hidden, *kept = self._step.run_with_ort_values(["hidden", *self._kept], {**given, **memory, **cache})
         return hidden.numpy(), {f"past_{name}": one for name, one in zip(self._kept, kept, strict=True)}
 
+    def only(self, kept: Cache, queries: np.ndarray) -> Cache:
+        """What is remembered of these queries."""
+        return {name: _value(value.numpy()[queries]) for name, value in kept.items()}
+
     def scores(self, hidden: np.ndarray, places: np.ndarray, level: int) -> np.ndarray:
         """Log-probabilities float32 [rows, codes] of a level."""
         return log_softmax(self._heads[level](hidden.reshape(-1, hidden.shape[2])[places]))

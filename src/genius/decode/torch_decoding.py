@@ -75,6 +75,12 @@ class TorchDecoder:
         return self.network.step(embedded, self._tensor(distances[:, :, :-1]), memory, cache)
 
     @torch.inference_mode()
+    def only(self, kept: Cache, queries: np.ndarray) -> Cache:
+        """What is remembered of these queries."""
+        rows = self._tensor(queries)
+        return [(keys[rows], values[rows]) for keys, values in kept]
+
+    @torch.inference_mode()
     def scores(self, hidden: torch.Tensor, places: np.ndarray, level: int) -> np.ndarray:
         """Log-probabilities float32 [rows, codes] of a level."""
         rows = hidden.flatten(0, 1)[self._tensor(places)]

@@ -2,7 +2,8 @@
 
 Every query has a tree of its own. Level by level all its living rows are appended to it; what is above a row
 is never copied, only pointed at. So that one call serves many queries, their rows stand in a grid
-[queries, most rows of any query], of which some places may be empty.
+[queries, most rows of any query], of which some places may be empty. A query without a living row leaves the
+grid: the network would work for it all the same.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ class Engine(Protocol):
         with -1 before a path that is shorter, and for places that are empty. Returns the hidden rows
         [n, rows, width], and the cache that has them; the first cache is None.
         """
+
+    def only(self, kept: Any, queries: np.ndarray) -> Any:
+        """A memory or a cache of these queries alone."""
 
     def scores(self, hidden: Any, places: np.ndarray, level: int) -> np.ndarray:
         """Log-probabilities [rows, codes] of a level, of the rows of the grid with these flat numbers."""
@@ -99,6 +103,7 @@ class TreeDecoding:
 
     def _append(self, tokens: np.ndarray) -> None:
         """Put a token below each row."""
+        self._leave_out_finished()
         order = np.argsort(self._owners, kind="stable")
         ranks = np.empty_like(order)
         ranked = self._owners[order]
@@ -111,6 +116,13 @@ class TreeDecoding:
         paths = np.full((self._count * width, self._paths.shape[1]), -1)
         paths[self._places] = self._paths
         self._run(grid.reshape(self._count, width), paths.reshape(self._count, width, -1))
+
+    def _leave_out_finished(self) -> None:
+        living = np.unique(self._owners)
+        if len(living) < self._count:
+            self._owners, self._count = np.searchsorted(living, self._owners), len(living)
+            self._memory = self._engine.only(self._memory, living)
+            self._cache = self._engine.only(self._cache, living)
 
     def _run(self, tokens: np.ndarray, paths: np.ndarray) -> None:
         self._hidden, self._cache = self._engine.step(tokens, paths, self._memory, self._cache)
