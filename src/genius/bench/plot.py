@@ -11,8 +11,8 @@ from genius.errors import require
 
 
 def plot_speeds(path: Path, found: Sequence[Speed]) -> None:
-    """Draw what was measured; both axes are logarithmic. Others' systems are dashed, and rows that only differ
-    in being told the modality are left out."""
+    """Draw what was measured; both axes are logarithmic. Others' systems are dashed; rows that only differ in
+    being told the modality are left out."""
     require("matplotlib", "evaluate", "plotting speeds")
     from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
