@@ -27,10 +27,10 @@ levels = 3
 size = 16
 iterations = 5
 [quantizer.loop]
-steps = 30
+steps = 60
 learning_rate = 0.001
 warm_up = 3
-validate_every = 15
+validate_every = 30
 save_every = 10
 average = 0.0
 """

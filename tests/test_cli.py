@@ -104,6 +104,7 @@ def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
     pipe = tmp_path / "endless.jsonl"
     os.mkfifo(pipe)
     code = f"""
+import signal; signal.signal(signal.SIGINT, signal.default_int_handler)  # (who runs this may ignore it)
 import pathlib, genius.data.tables as tables
 tables.open_bytes = lambda path: path.open("rb")  # (a pipe has no size)
 import sys; sys.argv = ["genius", "show", {str(pipe)!r}]

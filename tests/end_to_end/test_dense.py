@@ -39,7 +39,7 @@ joining = "JOINING"
 image_parts = ["mean:12", "colours:16", "thumbnail:12"]
 text_parts = ["mean:16", "words:16"]
 [encoder.loop]
-steps = 60
+steps = 150
 warm_up = 5
 validate_every = 20
 average = 0.9

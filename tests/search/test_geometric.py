@@ -62,6 +62,18 @@ def test_finds_what_geometry_finds_alone_or_in_company() -> None:
             np.testing.assert_array_equal(alone.scores, found.scores[mine])
 
 
+def test_many_rows_round_as_one_does_at_any_place() -> None:
+    """In whole codebooks of a usual size, whatever the processor's library does."""
+    rng = np.random.default_rng(0)
+    quick = QuickGeometry(Geometry([rng.normal(size=(size, 48)) for size in (3, 70, 512)], 0.7), memory=0)
+    rows = rng.normal(size=(150, 48)).astype(np.float32)
+    for level in range(3):
+        together = quick.logits(level, rows)
+        for number in (0, 1, 7, 8, 40, 63, 64, 100, 149):
+            alone = quick.logits(level, rows[number : number + 1])
+            np.testing.assert_array_equal(alone[0], together[number])
+
+
 def test_tables_keep_to_their_memory() -> None:
     rng = np.random.default_rng(0)
     wide = QuickGeometry(Geometry([rng.normal(size=(size, 2)) for size in [3] + 8 * [4096]], 1.0))

@@ -17,9 +17,11 @@ from genius.search.asked import one_by_one
 MEMORY = 1 << 27
 """How many bytes of tables there may be: all levels at 1024 codes, the second semantic one at 4096."""
 
+TRIALS = 3
 BLOCK = 32  # rows at a time: half a megabyte at 4096 codes, which stays near the processor
-ROWS = 64  # of a matrix product, or a multiple of that with at least so many codes
-CODES = 256
+ROWS = (64, 8)
+"""Of a matrix product: the first of these that rounds a row alike wherever it stands. Which one does depends
+on the processor, whose library cuts matrices into pieces of its own."""
 
 
 class QuickGeometry:
@@ -40,6 +42,7 @@ class QuickGeometry:
             np.einsum("ij,ij->i", book, book) / np.float32(geometry.temperature) for book in self.codebooks
         ]
         self._tables: dict[tuple[int, int], np.ndarray] = {}
+        self._rows: dict[int, int] = {}
         sizes = np.array(self.sizes, np.int64)
         needed = np.cumsum([4 * sizes[:level].sum() * sizes[level] for level in range(len(sizes))])
         self.tabled = int(np.searchsorted(needed, memory, side="right"))
@@ -65,15 +68,21 @@ class QuickGeometry:
             self._tables[above, level] = self.codebooks[above] @ self._scaled[level].T
         return self._tables[above, level]
 
+    def _rows_of(self, level: int) -> int:
+        """How many rows are multiplied at once with a level's vectors; found by trial, once."""
+        if level not in self._rows:
+            self._rows[level] = next((rows for rows in ROWS if _alike(self._scaled[level], rows)), 1)
+        return self._rows[level]
+
     def logits(self, level: int, residuals: np.ndarray) -> np.ndarray:
         """−‖r − e‖² / τ but for what all codes share, float32 [n, codes], of residuals r [n, width].
 
-        A small matrix product rounds in ways of its own. So few rows are multiplied one by one, which is
-        quicker too, and many in blocks of one size, or all if there are many codes: a row's result does not
-        depend on its company.
+        A row's result does not depend on its company: few rows, the queries', are multiplied one by one, and
+        many, the beams', in matrix products of one size.
         """
-        multiplied = one_by_one if level < self.tabled else _in_blocks
-        logits = multiplied(residuals, self._scaled[level])
+        rows = 1 if level < self.tabled else self._rows_of(level)
+        scaled = self._scaled[level]
+        logits = one_by_one(residuals, scaled) if rows == 1 else _in_blocks(residuals, scaled, rows)
         logits -= self._lengths[level]
         return logits
 
@@ -125,11 +134,22 @@ class QuickDecoding:
         return residuals
 
 
-def _in_blocks(rows: np.ndarray, book: np.ndarray) -> np.ndarray:
-    padded = np.zeros((-(-len(rows) // ROWS) * ROWS, rows.shape[1]), np.float32)
+def _in_blocks(rows: np.ndarray, book: np.ndarray, block: int) -> np.ndarray:
+    """The inner products [n, codes] of rows with the vectors of a codebook, so many rows at a time."""
+    padded = np.zeros((-(-len(rows) // block) * block, rows.shape[1]), np.float32)
     padded[: len(rows)] = rows
     products = np.empty((len(padded), len(book)), np.float32)
-    step = ROWS if len(book) < CODES else max(len(padded), 1)
-    for start in range(0, len(padded), step):
-        np.matmul(padded[start : start + step], book.T, out=products[start : start + step])
+    for start in range(0, len(padded), block):
+        np.matmul(padded[start : start + block], book.T, out=products[start : start + block])
     return products[: len(rows)]
+
+
+def _alike(book: np.ndarray, rows: int) -> bool:
+    """Whether a row's products are the same at all places of a block."""
+    random = np.random.default_rng(0)
+    for _ in range(TRIALS):
+        one = random.normal(size=book.shape[1]).astype(np.float32)
+        products = _in_blocks(np.tile(one, (rows, 1)), book, rows)
+        if (products != products[0]).any():
+            return False
+    return True
