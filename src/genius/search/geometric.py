@@ -146,9 +146,8 @@ def _in_blocks(rows: np.ndarray, book: np.ndarray, block: int) -> np.ndarray:
 
 def _alike(book: np.ndarray, rows: int) -> bool:
     """Whether a row's products are the same at all places of a block."""
-    random = np.random.default_rng(0)
-    for _ in range(TRIALS):
-        one = random.normal(size=book.shape[1]).astype(np.float32)
+    trials = np.random.default_rng(0).normal(size=(TRIALS, book.shape[1])).astype(np.float32)
+    for one in trials:
         products = _in_blocks(np.tile(one, (rows, 1)), book, rows)
         if (products != products[0]).any():
             return False
