@@ -1,11 +1,13 @@
 """A service beside the same searches without HTTP: throughput, times, batches, memory, and adding meanwhile.
 
-    python benchmarks/serve.py INDEX [--workers 2] [--clients 1 8 32] [--seconds 10] [--requests 50000]
+    python benchmarks/serve.py INDEX [--workers 2] [--clients 1 8 32 128] [--seconds 10] [--requests 50000]
 
 Text queries, encoder included, made from texts of the index. The index is copied before items are added. The
 load comes from this process, on the same cores; what it uses itself is discounted: a rate is per core-second
-that was left to the service. Exits 1 if the service reaches less than 0.8 of what its searches reach alone,
-if its memory grows, or if an item takes a second to be found.
+that was left to the service. Its throughput is that of the most clients: the searches alone are in batches of
+32, and those of two workers are only if 128 clients wait, half of them while others are searched. Exits 1 if
+the service reaches less than 0.8 of what its searches reach alone, if its memory grows, or if an item takes
+a second to be found.
 """
 
 from __future__ import annotations
@@ -202,24 +204,45 @@ def _search_alone(
 # --- adding meanwhile
 
 
-def add_meanwhile(url: str, texts: Sequence[str], seconds: float, k: int) -> tuple[float, float]:
-    """Items added one by one while 8 clients search: how many a second, and the longest until it is found."""
+@dataclass
+class Adding:
+    """What adding items one by one measured: the seconds of each call, and those until its item was found."""
+
+    seconds: float = 0.0
+    adds: list[float] = field(default_factory=list)
+    finds: list[float] = field(default_factory=list)
+
+    def line(self) -> str:
+        """For people."""
+        (add, slowest_add), (find, slowest_find) = (
+            (statistics.median(times), max(times)) for times in (self.adds, self.finds)
+        )
+        return (
+            f"{len(self.finds) / self.seconds:.1f} items a second added one by one while 8 clients search; "
+            f"added after {add:.2f} s (slowest {slowest_add:.2f}), found after {find:.2f} s "
+            f"(slowest {slowest_find:.2f})"
+        )
+
+
+def add_meanwhile(url: str, texts: Sequence[str], seconds: float, k: int) -> Adding:
+    """Items added one by one while 8 clients search, each looked for as soon as it is added."""
     context = multiprocessing.get_context("spawn")
     searching = context.Process(target=put_under_load, args=(url, list(texts), 8, seconds + 5, k))
     searching.start()
-    waits, began = [], time.perf_counter()
+    measured, began = Adding(), time.perf_counter()
     with genius.Client(url) as added:
         while time.perf_counter() < began + seconds:
-            number, start = len(waits), time.perf_counter()
+            number, start = len(measured.adds), time.perf_counter()
             added.add(
                 [genius.Item(f"added {number}", texts[number % len(texts)], metadata={"added": number})]
             )
+            measured.adds.append(time.perf_counter() - start)
             found = added.search(texts[number % len(texts)], k=1, filter={"added": number})
             assert [hit.item.id for hit in found] == [f"added {number}"]
-            waits.append(time.perf_counter() - start)
-        rate = len(waits) / (time.perf_counter() - began)
+            measured.finds.append(time.perf_counter() - start)
+        measured.seconds = time.perf_counter() - began
     searching.join()
-    return rate, max(waits)
+    return measured
 
 
 def main() -> int:
@@ -229,7 +252,7 @@ def main() -> int:
     )
     parser.add_argument("index", type=Path)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 128])
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=50_000, help="for the memory; 0 leaves it out")
@@ -283,11 +306,9 @@ def hold(index: Path, texts: list[str], asked: argparse.Namespace) -> list[bool]
             growth = memory(pid) / before - 1
             print(f"memory {before / 1e6:.0f} MB, and {growth:+.1%} after {asked.requests:,} requests")
             held.append(growth < BAR_GROWTH)
-        rate, longest = add_meanwhile(url, texts, asked.seconds, asked.k)
-        print(
-            f"{rate:.1f} items a second added one by one while 8 clients search; found after {longest:.2f} s"
-        )
-        held.append(longest < BAR_FOUND)
+        adding = add_meanwhile(url, texts, asked.seconds, asked.k)
+        print(adding.line())
+        held.append(max(adding.finds) < BAR_FOUND)
     return held
 
 

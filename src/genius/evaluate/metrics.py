@@ -22,13 +22,13 @@ def evaluate(ranking: Ranking, relevant: Relevant, metrics: Sequence[str] = METR
     """The mean of each metric over the queries of `relevant`."""
     measures = require("ir_measures", "evaluate", "evaluating")
     by_name = {name: _measure(measures, name) for name in metrics}
-    judged = [measures.Qrel(query, item, 1) for query, items in relevant.items() for item in items]
+    judged = {query: dict.fromkeys(items, 1) for query, items in relevant.items() if items}
     # Ranks, not scores, are what was found: equal scores must not be put into another order.
-    found = [
-        measures.ScoredDoc(query, item, float(-rank))
+    found = {
+        query: {item: float(-rank) for rank, item in enumerate(items)}
         for query, items in ranking.items()
-        for rank, item in enumerate(items)
-    ]
+        if items
+    }
     values = measures.calc_aggregate(list(by_name.values()), judged, found)
     return {name: float(values[measure]) for name, measure in by_name.items()}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from genius.decode.decoding import Decoder, Decoding
+from genius.encode.runtime import cores
 from genius.errors import InputError, MismatchError
 from genius.search.trie import Trie
 
@@ -89,10 +91,14 @@ def beam_search(
     alive = np.full((depth, *shape), -1, np.int64)
     steps = np.zeros((*shape, depth), np.float32)
     block = max(1, FLOATS // (beams * max(decoder.sizes[:depth])))
-    for start in range(0, len(vectors), block):
+
+    def search(start: int) -> None:
         some = slice(start, start + block)
         wanted = None if first is None else first[some]
         _search(decoder, trie, vectors[some], wanted, scores[some], alive[:, some], steps[some])
+
+    with ThreadPoolExecutor(cores()) as threads:
+        list(threads.map(search, range(0, len(vectors), block)))
     codes = np.full((*shape, depth), -1, np.int64)
     found = alive[-1] >= 0
     codes[found] = trie.prefixes(depth, alive[-1][found])
