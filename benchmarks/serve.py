@@ -169,8 +169,10 @@ def in_process(index: Path, texts: Sequence[str], workers: int, seconds: float, 
     context = multiprocessing.get_context("spawn")
     ready, go, found = context.Barrier(workers + 1), context.Event(), context.SimpleQueue()
     processes = [
-        context.Process(target=_search_alone, args=(index, texts, workers, seconds, k, ready, go, found))
-        for _ in range(workers)
+        context.Process(
+            target=_search_alone, args=(index, texts, workers, place, seconds, k, ready, go, found)
+        )
+        for place in range(workers)
     ]
     for process in processes:
         process.start()
@@ -185,11 +187,19 @@ def in_process(index: Path, texts: Sequence[str], workers: int, seconds: float, 
 
 
 def _search_alone(
-    index: Path, texts: Sequence[str], workers: int, seconds: float, k: int, ready: Any, go: Any, found: Any
+    index: Path,
+    texts: Sequence[str],
+    workers: int,
+    place: int,
+    seconds: float,
+    k: int,
+    ready: Any,
+    go: Any,
+    found: Any,
 ) -> None:
-    from genius.serve.run import _share_of_cores
+    from genius.serve.run import share_of_cores
 
-    with _share_of_cores(workers):
+    with share_of_cores(workers, place):
         opened = genius.Index.open(index)
         opened.search("ready", k=1)
     queries = (f"{text} {number}" for number, text in enumerate(itertools.cycle(texts)))

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from genius.data.images import MAX_PIXELS, image_source, load
 from genius.data.records import ImageBytes
@@ -123,3 +124,63 @@ def test_a_user_s_picture_may_be_a_path_bytes_or_a_pillow_image(tmp_path: Path) 
         assert load(image_source(given)).getpixel((0, 0)) == RED
     with pytest.raises(InputError, match=r"b.png: there is no such image"):
         image_source(tmp_path / "b.png")
+
+
+def phone_picture() -> Image.Image:
+    """Wider than high, and no two corners alike."""
+    return Image.fromarray(np.arange(6 * 9 * 3, dtype=np.uint8).reshape(6, 9, 3))
+
+
+@pytest.mark.parametrize("orientation", range(10))
+def test_every_orientation_is_turned_as_pillow_turns_it(orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    content = encoded(phone_picture(), "PNG", exif=exif)
+    with Image.open(io.BytesIO(content)) as image:
+        expected = ImageOps.exif_transpose(image)
+        by_hand = image_source(image)
+    for shown in (load(ImageBytes(content)), load(by_hand)):
+        np.testing.assert_array_equal(np.asarray(shown), np.asarray(expected))
+
+
+def test_a_tag_that_cannot_be_read_costs_no_picture() -> None:
+    exif = Image.Exif()
+    exif[0x0112], exif[0x0128] = 6, 2
+    content = encoded(phone_picture(), "JPEG", exif=exif)
+    tag = b"\x01\x28\x00\x03"  # the unit of its resolution is a number …
+    assert content.count(tag) == 1
+    broken = content.replace(tag, b"\x01\x28\x00\x02")  # … and here a text
+    assert load(ImageBytes(broken)).size == (6, 9)
+
+
+@pytest.mark.parametrize(
+    "mode", ["1", "L", "P", "CMYK", "YCbCr", "HSV", "I", "F", "LA", "RGBA", "RGBa", "I;16"]
+)
+def test_pillow_images_of_any_mode(mode: str) -> None:
+    image = Image.new(mode, (5, 4))
+    assert load(image_source(image)).size == (5, 4)
+
+
+def test_a_pillow_image_that_has_no_colours_is_named() -> None:
+    with pytest.raises(InputError, match="a Pillow image of mode La can't be used"):
+        image_source(Image.new("La", (5, 4)))
+
+
+def test_sixteen_bits_in_either_order_of_bytes() -> None:
+    values = np.linspace(0, 12_000, 48).reshape(6, 8).astype(np.uint16)
+    little, big = (
+        encoded(Image.frombytes(mode, (8, 6), values.astype(kind).tobytes()), "TIFF")
+        for mode, kind in (("I;16", "<u2"), ("I;16B", ">u2"))
+    )
+    expected = np.asarray(load(ImageBytes(little)))
+    assert expected.max() == 12_000 >> 8
+    np.testing.assert_array_equal(np.asarray(load(ImageBytes(big))), expected)
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [("iVBOR" * 2000, "is no path"), (5, "not a int"), (None, "not a NoneType")],
+)
+def test_what_is_no_picture_at_all(image: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        image_source(image)

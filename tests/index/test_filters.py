@@ -273,3 +273,11 @@ def test_what_is_no_condition_is_said(where: str) -> None:
 def test_an_order_without_a_value_is_said() -> None:
     with pytest.raises(InputError, match="a number or a text is missing behind <="):
         filter_of(["price<="])
+
+
+@pytest.mark.parametrize(
+    ("where", "message"), [("a<>5", "written !="), ("a in ", "missing"), ("a<", "missing")]
+)
+def test_what_is_almost_a_condition(where: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        filter_of([where])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from genius.data.records import ImageBytes, ImageFile, Item
-from genius.errors import InputError
+from genius.data.records import ImageBytes, ImageFile, Item, Query
+from genius.decode.memory import Memory
+from genius.errors import GeniusError, InputError
 from genius.index import committing
 from genius.index.checking import describe
 from genius.index.index import NO_MATCH
@@ -328,3 +330,63 @@ def test_what_nobody_names_leaves_the_disk(index: MadeUpIndex) -> None:
     assert len(index) == 0
     assert describe(index.path, verify=True)["segments"] == 0
     index.close()
+
+
+def test_an_id_with_a_zero_byte_is_nobodys(tmp_path: Path) -> None:
+    """SQLite's JSON ends a text there: it would be taken for the item whose id is what stands before."""
+    with open_made_up(tmp_path / "index") as index:
+        index.add([Item("b", "a dog"), Item("c", "a cat")])
+        assert index.remove("b\0zz") == 0 and "b\0zz" not in index
+        assert {hit.item.id for hit in index.search("red", exclude=["b\0zz"])} == {"b", "c"}
+        with pytest.raises(InputError, match="an id is a text, not 42"):
+            index.remove([42])  # type: ignore[list-item]
+
+
+def test_items_that_change_the_index_themselves_are_refused(tmp_path: Path) -> None:
+    with open_made_up(tmp_path / "index") as index:
+        index.add([Item("a", "a dog")])
+
+        def items() -> Iterator[Item]:
+            yield Item("b", "a cat")
+            index.remove("a")
+
+        with pytest.raises(GeniusError, match="is being changed by this thread"):
+            index.add(items())
+        index.add([Item("c", "red")])
+        assert {"a", "c"} <= {item.id for item in index}
+
+
+def test_one_text_is_not_several_queries(tmp_path: Path) -> None:
+    with (
+        open_made_up(tmp_path / "index") as index,
+        pytest.raises(InputError, match="search_many takes several queries"),
+    ):
+        index.search_many("cat")
+
+
+def test_more_beams_than_items_are_no_more_than_items(tmp_path: Path) -> None:
+    with open_made_up(tmp_path / "index") as index:
+        index.add(made_up_items(30))
+        few, many = (index.search("red", k=30, beam=beam, mode="paper") for beam in (30, 2_000_000_000))
+        assert [hit.item.id for hit in many] == [hit.item.id for hit in few]
+
+
+def test_plain_ranking_by_a_model_that_remembers_is_in_the_order_of_its_scores(tmp_path: Path) -> None:
+    with open_made_up(tmp_path / "index") as index:
+        items = {item.id: item for item in made_up_items(200)}
+        index.add(items.values())
+        made, vector = (
+            coded(list(items.values())),
+            index.model.vectors(index.model.embed([Query(text="red")])),
+        )
+        near = vector / np.linalg.norm(vector)
+        floor = np.array([float(near[0] @ vector[0]) - 0.7], np.float32)
+        cast(Any, index.model).memory = Memory(near, made.codes[17:18].astype(np.int64), floor, 6.0)
+        found = index.search("red", k=200, rerank=False, mode="fast")
+        alone = index.search("red", k=200, rerank=False, mode="fast", decoder="geometry")
+        scores = [hit.score for hit in found]
+        assert np.diff(scores).max() < 1e-5
+        gained = {hit.item.id: hit.score for hit in found}
+        for hit in alone:
+            shared = np.mean(np.equal(hit.code, made.codes[17]))
+            assert gained[hit.item.id] == pytest.approx(hit.score + 2 * 0.7 * shared, abs=1e-4)

@@ -242,7 +242,7 @@ def test_compacting(serve: Serve, own_index: Path) -> None:
     for n in (9, 1):
         client.post("/items", json={"items": [{"id": f"{n} {m}", "text": "red"} for m in range(n)]})
     client.delete("/items/9%203")
-    assert client.post("/compact").json() == {"before": 2, "after": 1, "dropped": 1}
+    assert client.post("/compact", json={}).json() == {"before": 2, "after": 1, "dropped": 1}
     assert len(ids(client.post("/search", json={"text": "red", "k": 20}))) == 9
 
 
@@ -378,7 +378,7 @@ def test_a_service_that_only_reads(client: TestClient) -> None:
         client.post("/items", json={"items": [{"id": "a", "text": "b"}]}),
         client.patch("/items/9:1", json={"text": "b"}),
         client.delete("/items/9:1"),
-        client.post("/compact"),
+        client.post("/compact", json={}),
     ):
         assert answer.status_code == 403
         assert answer.json()["error"]["kind"] == "read_only"

@@ -239,3 +239,15 @@ def test_answers_of_other_programs() -> None:
             client.about()
     thread.join()
     assert issubclass(MismatchError, GeniusError)
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://a:b", "ftp://a", "a"])
+def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(InputError):
+        Client(url)
+
+
+def test_a_token_that_cannot_be_sent_is_not_shown() -> None:
+    with pytest.raises(InputError) as raised:
+        Client("http://127.0.0.1", "sec\nret")
+    assert "sec" not in str(raised.value)

@@ -8,12 +8,14 @@ import socket
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from genius import Index
+from genius import ImageFile, Index, Item
+from genius.errors import InputError
 from genius.serve.models import _depth
 from genius.serve.settings import LONGEST_TEXT, Limits, Settings
 from tests.pictures import encoded, png_header, square
@@ -368,3 +370,65 @@ def test_depth_is_found_without_recursion() -> None:
     assert _depth(deep) == 200_001
     while deep:  # so that letting go of it does not go deep either
         deep = deep.pop("a").pop()
+
+
+def test_an_id_with_a_zero_byte_removes_nothing(serve: Serve, own_index: Path) -> None:
+    client = serve(own_index)
+    client.post("/items", json={"items": [{"id": "c", "text": "red"}]})
+    assert client.delete("/items/c%00zz").status_code == 404
+    assert client.get("/items/c").status_code == 200
+
+
+def test_ids_with_line_breaks_have_an_address(serve: Serve, own_index: Path) -> None:
+    client, id = serve(own_index), "two\nlines/and\ta slash"
+    with Index.open(own_index) as index:
+        index.add([Item(id, "red")])
+    assert client.get(f"/items/{quote(id, safe='')}").json()["id"] == id
+    assert client.post("/search", json={"near": id, "k": 1}).status_code == 200
+    assert client.delete(f"/items/{quote(id, safe='')}").json() == {"removed": 1}
+
+
+def test_where_pictures_are_on_this_machine_is_not_told(
+    serve: Serve, own_index: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "p.png").write_bytes(square("red"))
+    with Index.open(own_index) as index:
+        index.add([Item("p", None, ImageFile(str(tmp_path / "secret"), "p.png"))])
+    (tmp_path / "secret" / "p.png").unlink()
+    client = serve(own_index)
+    gone = client.patch("/items/p", json={"text": "a text"})
+    assert gone.status_code == 400 and "item 'p'" in gone.text
+    (tmp_path / "elsewhere.png").write_bytes(square("red"))
+    (tmp_path / "secret" / "p.png").symlink_to(tmp_path / "elsewhere.png")
+    for answer in (gone, client.get("/items/p/image"), client.patch("/items/p", json={"text": "a text"})):
+        assert answer.status_code >= 400 and str(tmp_path) not in answer.text
+
+
+def test_another_sites_page_cannot_compact(serve: Serve, own_index: Path) -> None:
+    client = serve(own_index)
+    answer = client.post("/compact", content="", headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 415
+    for body in ([], 1, {"a": 1}):
+        assert client.post("/compact", json=body).status_code == 422
+
+
+def test_a_decoder_that_the_model_lacks_is_the_requests_fault(serve: Serve) -> None:
+    answer = serve().post("/search", json={"text": "red", "decoder": "learned"})
+    assert answer.status_code == 400 and "no learned decoder" in answer.text
+
+
+def test_empty_fields_of_a_form_are_left_out(serve: Serve) -> None:
+    answer = serve().post("/search", data={"text": "red", "exclude": "", "k": ""}, files={"image": b""})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("token", ["", " \n", "t\nt", "tökén"])
+def test_what_is_no_token(token: str) -> None:
+    with pytest.raises(InputError, match="a token is some plain letters"):
+        Settings(Path("index"), token=token)
+
+
+def test_the_line_that_ends_a_token_is_not_part_of_it(serve: Serve) -> None:
+    client = serve(token="secret\n")
+    assert client.get("/about", headers={"Authorization": "Bearer secret"}).status_code == 200

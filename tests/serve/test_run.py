@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -18,13 +19,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import genius
 from genius import Client
+from genius.cli import app
 from genius.cli import search as search_command
 from genius.cli import serve as serve_command
 from genius.errors import GeniusError, InputError
 from genius.search.beam import BEAMS
+from genius.serve import run
 from genius.serve.models import SearchRequest
 from genius.serve.run import serve
 from genius.serve.settings import Limits, Settings
@@ -149,3 +153,16 @@ def test_settings_that_cannot_be(served: Path) -> None:
     for token in ("", " ", "ä"):
         with pytest.raises(InputError):
             Settings(served, token=token)
+
+
+def test_an_empty_token_is_not_taken_for_none(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENIUS_TOKEN", "")
+    done = CliRunner().invoke(app, ["serve", str(served)])
+    assert isinstance(done.exception, InputError) and "GENIUS_TOKEN is empty" in str(done.exception)
+
+
+def test_connections_leave_room_for_the_indexs_files(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limits, allowed in (((600, 600), 344), ((600, 5000), 1024), ((1 << 20, 1 << 20), 1024)):
+        monkeypatch.setattr(resource, "getrlimit", lambda which, limits=limits: limits)
+        monkeypatch.setattr(resource, "setrlimit", lambda which, limits: None)
+        assert run._within_files(Settings(served)).limits.connections == allowed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -45,11 +46,13 @@ def serve(
         require(module, "serve", "serving an index")
     from genius.serve.run import Started
     from genius.serve.run import serve as run
-    from genius.serve.settings import Limits, Settings
+    from genius.serve.settings import TOKEN_VARIABLE, Limits, Settings
 
+    if token is None and os.environ.get(TOKEN_VARIABLE) == "":
+        raise InputError(f"{TOKEN_VARIABLE} is empty: set it to a token, or unset it to let everybody in")
     if token_file is not None:
         try:
-            token = token_file.read_text(encoding="utf-8").strip()
+            token = token_file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read the token: {error}", path=token_file) from None
     settings = Settings(

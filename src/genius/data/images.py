@@ -6,13 +6,24 @@ import io
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from genius.data.records import ImageBytes, ImageFile, ImageSource
 from genius.errors import InputError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MAX_PIXELS = 50_000_000
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What makes a picture upright, by its EXIF orientation."""
+_FAILURES = (OSError, SyntaxError, ValueError, EOFError, MemoryError)  # Pillow's many ways to fail
 _TOO_LARGE = f"more than {MAX_PIXELS // 10**6} million pixels are not decoded, make it smaller"
 
 
@@ -29,12 +40,12 @@ def load(source: ImageSource) -> Image.Image:
             if width * height > MAX_PIXELS:
                 raise InputError(f"image {source.name} has {width:,} × {height:,} pixels: {_TOO_LARGE}")
             image.load()
-            return _rgb(ImageOps.exif_transpose(image))
+            return _rgb(_upright(image))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise InputError(f"image {source.name}: {_TOO_LARGE}") from error
     except UnidentifiedImageError:
         raise InputError(f"image {source.name} is none of {', '.join(FORMATS)}{_look(content)}") from None
-    except (OSError, SyntaxError, ValueError, EOFError, MemoryError) as error:  # Pillow's many ways to fail
+    except _FAILURES as error:
         raise InputError(f"image {source.name} is damaged: {error}") from error
 
 
@@ -43,15 +54,42 @@ def image_source(image: Path | str | bytes | Image.Image | ImageSource) -> Image
     if isinstance(image, bytes):
         return ImageBytes(image)
     if isinstance(image, str | Path):
-        path = Path(image)
-        if not path.is_file():
-            raise InputError("there is no such image", path=path)
-        return ImageFile(str(path.parent.resolve()), path.name)
+        return _file(Path(image))
     if isinstance(image, Image.Image):
-        buffer = io.BytesIO()
-        image.save(buffer, "PNG")
-        return ImageBytes(buffer.getvalue(), "(a Pillow image)")
+        return ImageBytes(_png(image), "(a Pillow image)")
+    if not callable(getattr(image, "read", None)):
+        raise InputError(f"an image is a path, bytes or a Pillow image, not a {type(image).__name__}")
     return image
+
+
+def _file(path: Path) -> ImageFile:
+    try:
+        there = path.is_file()
+    except (OSError, ValueError):  # a text that can't be the name of a file, such as a picture in base64
+        raise InputError(f"an image is a path or bytes, and {str(path)[:40]!r}… is no path") from None
+    if not there:
+        raise InputError("there is no such image", path=path)
+    return ImageFile(str(path.parent.resolve()), path.name)
+
+
+def _png(image: Image.Image) -> bytes:
+    """A Pillow image as a file, as it should be seen."""
+    buffer = io.BytesIO()
+    try:
+        _rgb(_upright(image)).save(buffer, "PNG")
+    except _FAILURES as error:
+        raise InputError(f"a Pillow image of mode {image.mode} can't be used: {error}") from error
+    return buffer.getvalue()
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """The picture as its camera says that it should be seen. Other tags are not looked at: many a camera
+    writes some that can't be read."""
+    try:
+        turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+    except Exception:  # whatever is wrong with tags, the picture is there
+        turn = None
+    return image.copy() if turn is None else image.transpose(turn)
 
 
 def _look(content: bytes) -> str:
@@ -78,7 +116,8 @@ def _rgb(image: Image.Image) -> Image.Image:
 def _eight_bits(image: Image.Image) -> Image.Image:
     """Grey of 16 bits scaled to 8; wider integers and floats from their own range."""
     values = np.asarray(image)
-    if values.dtype == np.uint16 or (image.mode == "I" and values.min() >= 0 and values.max() <= 65535):
+    sixteen = values.dtype.kind == "u" and values.dtype.itemsize == 2  # in either order of bytes
+    if sixteen or (image.mode == "I" and values.min() >= 0 and values.max() <= 65535):
         return Image.fromarray((values >> 8).astype(np.uint8))
     values = np.nan_to_num(values.astype(np.float64))
     low, high = values.min(), values.max()

@@ -86,9 +86,7 @@ class ImageFile:
         try:
             real = self.file.resolve(strict=True)
             if not real.is_relative_to(Path(self.root).resolve()):
-                raise InputError(
-                    f"image {self.path!r} leaves its folder {self.root} by a link", path=self.file
-                )
+                raise InputError(f"image {self.path!r} leaves its folder by a link", path=self.file)
             return real.read_bytes()
         except OSError as error:
             raise InputError(f"cannot read image: {error.strerror or error}", path=self.file) from error
@@ -145,6 +143,12 @@ class Item:
     def __post_init__(self) -> None:
         if not self.id:
             raise InputError("an item needs an id")
+        if not isinstance(self.id, str) or "\0" in self.id:
+            raise InputError(f"an item's id is a text without zero bytes, not {self.id!r}")
+        if not isinstance(self.text, str | None):
+            raise InputError(f"the text of item {self.id!r} is a {type(self.text).__name__}, not a text")
+        if not isinstance(self.metadata, Mapping):
+            raise InputError(f"the metadata of item {self.id!r} are no mapping of names to values")
         if not self.text and self.image is None:
             raise InputError(f"item {self.id!r} has neither text nor image")
         if self.text == "":

@@ -6,6 +6,7 @@ to the longest of a batch, for SigLIP always to the full length.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ class Clip:
     def __init__(self, module: Any, folder: ClipFolder, fingerprint: str) -> None:
         self.module = module
         self.tokenizer = folder.tokenizer
+        self._tokenizing = threading.Lock()  # each call sets how long texts may be
         self.preprocessing = folder.preprocessing
         self.fingerprint = fingerprint
         """Of what was opened: fine-tuned weights have one of their own when they are saved and opened."""
@@ -113,7 +115,8 @@ class Clip:
         """Which of the texts have more tokens than the model reads."""
         if not len(texts):
             return []
-        whole = self.tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
+        with self._tokenizing:
+            whole = self.tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
         return [len(row) > self.text_length for row in whole]
 
     def tokenize(self, texts: Sequence[str], *, full: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
@@ -147,7 +150,8 @@ class Clip:
     def _rows(self, texts: Sequence[str]) -> list[list[int]]:
         if len(texts) == 0:
             return []
-        found = self.tokenizer(list(texts), truncation=True, max_length=self.text_length)
+        with self._tokenizing:
+            found = self.tokenizer(list(texts), truncation=True, max_length=self.text_length)
         return found["input_ids"]  # type: ignore[no-any-return]
 
     def _padded(self, rows: list[list[int]], full: bool) -> tuple[torch.Tensor, torch.Tensor]:

@@ -47,9 +47,10 @@ class Cell:
 
 
 class Here(threading.local):
-    """The version that a thread is reading, if it is."""
+    """The version that a thread is reading, if it is, and whether it is writing."""
 
     view: View | None = None
+    writing: bool = False
 
 
 class Browsing:

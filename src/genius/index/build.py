@@ -36,9 +36,10 @@ CHUNK = 512
 class ItemError(InputError):
     """What is wrong with one of several items."""
 
-    def __init__(self, id: str, why: str) -> None:
-        super().__init__(f"item {id!r}: {why}")
-        self.id, self.why = id, why
+    def __init__(self, id: str, error: InputError) -> None:
+        super().__init__(f"item {id!r}: {error}")
+        self.id, self.why = id, error.reason
+        self.reason = f"item {id!r}: {error.reason}"  # without where its file is, for who should not know
 
 
 @dataclass
@@ -192,7 +193,7 @@ class Builder:
         return True
 
     def _fail(self, id: str, error: InputError) -> None:
-        named = ItemError(id, str(error))
+        named = ItemError(id, error)
         if self._strict:
             raise named from error
         self._report.failures.add(named)

@@ -137,11 +137,11 @@ class Catalogue(Database):
 
     def known(self, ids: Iterable[str]) -> dict[str, int]:
         """The rows of those ids that there are."""
-        return dict(self._ask(f"SELECT id, row FROM items WHERE id {_LISTED}", _json(ids)))
+        return dict(self._ask(f"SELECT id, row FROM items WHERE id {_LISTED}", _ids(ids)))
 
     def stored(self, ids: Iterable[str]) -> dict[str, tuple[int, Entry]]:
         """The rows and items of those ids that there are, by id."""
-        found = self._ask(f"SELECT row, {_ENTRY} FROM items WHERE id {_LISTED}", _json(ids))
+        found = self._ask(f"SELECT row, {_ENTRY} FROM items WHERE id {_LISTED}", _ids(ids))
         return {entry.id: (row, entry) for row, entry in ((row, Entry(*rest)) for row, *rest in found)}
 
     def where(self, condition: Condition) -> np.ndarray:
@@ -287,8 +287,17 @@ def _fields(entry: Entry) -> tuple[Any, ...]:
     return tuple(getattr(entry, name) for name in COLUMNS)
 
 
-def _json(values: Iterable[Any]) -> str:
+def _ids(ids: Iterable[str]) -> str:
+    """Ids as JSON. SQLite ends a text in it at a zero byte, which no item's id has."""
+    listed = list(ids)
+    for id in listed:
+        if not isinstance(id, str):
+            raise InputError(f"an id is a text, not {id!r}")
     try:
-        return orjson.dumps(list(values)).decode()
+        return _json(id for id in listed if "\0" not in id)
     except TypeError as error:
         raise InputError(f"an id is a text of whole Unicode: {error}") from None
+
+
+def _json(values: Iterable[Any]) -> str:
+    return orjson.dumps(list(values)).decode()

@@ -147,5 +147,6 @@ def _close(connections: Connections, *, ended: bool = False) -> None:
     for pair in list(connections):
         thread, connection = pair
         if not (ended and thread.is_alive()):
-            connections.remove(pair)
+            with contextlib.suppress(ValueError):  # another thread closes it
+                connections.remove(pair)
             connection.close()

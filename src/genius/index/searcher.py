@@ -9,6 +9,7 @@ items the one that was added first comes first.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -149,8 +150,7 @@ class Searcher:
 
     def restricted(self, allowed: Sequence[np.ndarray]) -> Searcher:
         """The same, where only rows may be found that a mask for each segment, bool [n], allows too."""
-        nothing = np.zeros(0, np.int64)
-        other = Searcher(self._decoder, self._quantizer, self._weight, self._segments, nothing, self._costs)
+        other = copy.copy(self)
         other._parts = [part.restricted(mask) for part, mask in zip(self._parts, allowed, strict=True)]
         other._wanted = {ANY: other._parts}
         return other
@@ -216,11 +216,14 @@ class Searcher:
         searched = engine.find(some.vectors, first=first, k=how.k, beams=how.beams, mode=how.mode)
         rankings = both_rankings(engine, searched, joined, how.k, by_codes=how.by_codes)
         for place, query in enumerate(mine):
-            found[query] = self._candidates(engine, rankings, some, first, place, by_codes=how.by_codes)
+            found[query] = self._candidates(
+                engine, searched, rankings, some, first, place, by_codes=how.by_codes
+            )
 
     def _candidates(
         self,
         engine: Engine,
+        searched: Search,
         rankings: Sequence[Hits],
         asked: Asked,
         first: np.ndarray,
@@ -240,6 +243,8 @@ class Searcher:
 
         codes, vector = engine.codes(every), asked.vectors[query]
         near = nearness(vector, self._quantizer.reconstruct(codes)) if by_codes else both("totals")
+        if by_codes and searched.reminders is not None:
+            near = near + searched.reminders.likeness(query, codes)
         return Candidates(
             rows=both("numbers"),
             codes=codes.astype(np.int64),

@@ -36,6 +36,10 @@ def _condition(text: str) -> dict[str, Any]:
             f"{text!r} is no condition: write one like brand=acme, price<50 or 'colour in red,blue'"
         )
     key, sign, value = form["key"], form["sign"] or form["word"], form["value"]
+    if sign == "<" and value.startswith(">"):
+        raise InputError(f"{text!r} is no condition: not equal is written !=")
+    if sign == "in" and not value:
+        raise InputError(f"{text!r} is no condition: values are missing behind in")
     if sign in _ORDER:
         if not value:
             raise InputError(f"{text!r} is no condition: a number or a text is missing behind {sign}")

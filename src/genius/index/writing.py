@@ -92,8 +92,14 @@ class Writing:
         """Be the only writer. Which files nobody needs is told by the newest version, and by no older one."""
         if self._here.view is not None:
             raise GeniusError(f"{self.path} is being read by this thread: change it after that")
+        if self._here.writing:  # by what gives it the items, say
+            raise GeniusError(f"{self.path} is being changed by this thread: change it after that")
         with self._one_writer, only_writer(self.path):
-            yield Committer(self.path, self._catalogue, self._coding, self.model.fingerprint)
+            self._here.writing = True
+            try:
+                yield Committer(self.path, self._catalogue, self._coding, self.model.fingerprint)
+            finally:
+                self._here.writing = False
 
     def _coder(self, cache: Path | None, workers: int) -> contextlib.AbstractContextManager[Coder]:
         return coder(self.model, cache or pipeline.default_cache(), workers)

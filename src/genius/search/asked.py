@@ -22,15 +22,17 @@ class Asked:
         embeddings: what their embeddings are multiplied with, float32 [queries, width], or None.
         tables: what each of their codes adds, float32 [queries, levels, codes], or None.
         share: how many times `Part.halves` is taken off.
+        reminded: whether the tables hold what queries are reminded of.
     """
 
     embeddings: np.ndarray | None
     tables: np.ndarray | None = None
     share: float = 0.0
+    reminded: bool = False
 
     def codes_alone(self) -> Asked | None:
-        """The same without embeddings, if codes are compared at all."""
-        if self.tables is None or not self.share:
+        """The same without embeddings, if codes are compared at all, and with nothing but vectors."""
+        if self.tables is None or not self.share or self.reminded:
             return None
         return Asked(None, self.tables / np.float32(self.share), 1.0)
 
@@ -58,7 +60,7 @@ class Asked:
         if reminders is not None:
             some = np.flatnonzero(reminders.beyond.any(axis=1))
             tables[some] += reminders[some].tables(tables.shape[2])
-        return cls(embeddings, tables, 1 - weight)
+        return cls(embeddings, tables, 1 - weight, reminders is not None)
 
 
 def halves(packed: PackedCodes, codebooks: Sequence[np.ndarray]) -> np.ndarray:

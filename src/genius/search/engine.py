@@ -125,6 +125,7 @@ class Engine:
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
         check(self.decoder, self.parts, vectors, beams, first)
+        beams = min(beams, max(1, sum(map(len, self.parts))))  # there are no more codes than items
         scope = self._scope(len(vectors), first)
         modes = np.full(len(vectors), mode, object)
         if mode == "auto":

@@ -13,6 +13,7 @@ import orjson
 from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
@@ -43,6 +44,15 @@ CHILDREN = 200
 SAMPLES = 24
 PAGE = 200
 ItemId = Path(description="An item's id; a slash in it is written %2F.", min_length=1, max_length=LONGEST_ID)
+
+
+class _AnyText(PathConvertor):
+    """What stands in a path, slashes and line breaks included."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("any", _AnyText())
 
 
 def create_app(index: Index, settings: Settings) -> ASGIApp:
@@ -161,7 +171,7 @@ def _add_items(app: FastAPI, service: Service) -> None:
         """All items, some at a time; one that is replaced meanwhile comes again, at the end."""
         return _json(page_fields(await service.page(after, limit), limit))
 
-    @app.get("/items/{id:path}/image", **describe.picture())
+    @app.get("/items/{id:any}/image", **describe.picture())
     async def picture(
         request: Request,
         id: str = ItemId,
@@ -176,26 +186,27 @@ def _add_items(app: FastAPI, service: Service) -> None:
             return Response(status_code=304, headers=headers)
         return Response(found.content, media_type=thumbnails.MEDIA_TYPE, headers=headers)
 
-    @app.get("/items/{id:path}", response_model=m.FullItemAnswer, **describe.item())
+    @app.get("/items/{id:any}", response_model=m.FullItemAnswer, **describe.item())
     async def item(id: str = ItemId) -> Response:
         """An item and its code."""
         found, code = await service.item(id)
         return _json({**item_fields(found), "code": code})
 
-    @app.patch("/items/{id:path}", response_model=m.AddAnswer, **describe.change())
+    @app.patch("/items/{id:any}", response_model=m.AddAnswer, **describe.change())
     async def change(request: Request, id: str = ItemId) -> Response:
         """Change an item: its text, its picture or its metadata; the rest stays."""
         asked = await read_json(request, m.ChangeRequest)
         return _json(added_fields(await service.change(id, asked)))
 
-    @app.delete("/items/{id:path}", response_model=m.RemoveAnswer, **describe.remove())
+    @app.delete("/items/{id:any}", response_model=m.RemoveAnswer, **describe.remove())
     async def remove(id: str = ItemId) -> Response:
         """Remove an item; it can't be found when this answers."""
         return _json({"removed": await service.remove(id)})
 
     @app.post("/compact", response_model=m.CompactAnswer, **describe.compact())
-    async def compact() -> Response:
+    async def compact(request: Request) -> Response:
         """Make one segment of all, and let go of what was removed: searches are quicker after it."""
+        await read_json(request, m.CompactRequest)  # which pages of other sites can't send
         return _json(asdict(await service.compact()))
 
 

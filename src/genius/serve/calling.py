@@ -18,15 +18,18 @@ class Caller:
     """Speaks to one service, for any number of threads; connections are kept for whoever is next."""
 
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"a service is at an address like http://127.0.0.1:8000, and not at {url!r}")
         try:
-            port = parts.port
-        except ValueError:
-            raise InputError(f"the port in {url!r} is none") from None
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError as error:
+            raise InputError(f"{url!r} is no address: {error}") from None
+        if parts.scheme not in ("http", "https") or not host:
+            raise InputError(f"a service is at an address like http://127.0.0.1:8000, and not at {url!r}")
+        token = None if token is None else token.strip()
+        if token is not None and not (token.isascii() and token.isprintable()):
+            raise InputError("a token is some plain letters and digits")
         self.url, self._path, self._timeout = url, parts.path.rstrip("/"), timeout
-        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, port
+        self._secure, self._host, self._port = parts.scheme == "https", host, port
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._idle: list[http.client.HTTPConnection] = []
         self._closing = weakref.finalize(self, _close, self._idle)

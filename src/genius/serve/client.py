@@ -192,7 +192,7 @@ class Client:
             report.replaced += answer["replaced"]
             report.known += answer["known"]
             for failure in answer["failures"]:
-                report.failures.add(ItemError(failure["id"], failure["message"]))
+                report.failures.add(ItemError(failure["id"], InputError(failure["message"])))
         return report
 
     def update(self, changes: Iterable[Change], *, strict: bool = False) -> Added:
@@ -221,7 +221,7 @@ class Client:
 
     def compact(self) -> Compacted:
         """Make one segment of all, without what was removed."""
-        return Compacted(**self._caller.call("POST", "/compact"))
+        return Compacted(**self._caller.call("POST", "/compact", {}))
 
     def cell(self, prefix: Sequence[int | None] = (), items: int = 0) -> Cell:
         """What lies under a prefix of codes, with so many of its items."""
@@ -248,7 +248,7 @@ def _plain(rerank: bool | None, mode: Mode) -> bool:
 
 
 def _fail(report: Added, strict: bool, id: str, error: InputError) -> None:
-    named = ItemError(id, str(error))
+    named = ItemError(id, error)
     if strict:
         raise named from error
     report.failures.add(named)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from genius.serve.models import AddRequest, ChangeRequest, ErrorAnswer, SearchRequest
+from genius.serve.models import AddRequest, ChangeRequest, CompactRequest, ErrorAnswer, SearchRequest
 
 ABOUT = (
     "One search over pictures, texts and both together. Every error is an object with `kind` and `message` "
@@ -67,7 +67,7 @@ def search() -> dict[str, Any]:
     }
     return {
         "tags": ["search"],
-        "responses": {**_example(_FOUND), **_refusals(404, 415)},
+        "responses": {**_example(_FOUND), **_refusals(415)},
         "openapi_extra": {"requestBody": body},
     }
 
@@ -143,7 +143,12 @@ def remove() -> dict[str, Any]:
 def compact() -> dict[str, Any]:
     """Of POST /compact."""
     done = {"before": 3, "after": 1, "dropped": 20}
-    return {"tags": ["items"], "responses": {**_example(done), **_refusals(507)}}
+    content = {"application/json": {"schema": CompactRequest.model_json_schema(), "example": {}}}
+    return {
+        "tags": ["items"],
+        "responses": {**_example(done), **_refusals(415, 507)},
+        "openapi_extra": {"requestBody": {"required": True, "content": content}},
+    }
 
 
 def plain(tag: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from genius.serve.settings import (
     MOST_ITEMS,
 )
 
-Id = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Id = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern=r"^[^\x00]+$")]
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 ModalityName = Literal["image", "text", "pair"]
 Metadata = dict[str, str | int | float | bool | None]
@@ -114,6 +114,10 @@ class AddRequest(_Request):
 
     items: list[NewItem] = Field(min_length=1, max_length=MOST_ITEMS)
     strict: bool = Field(False, description="Stop at the first item that can't be read.")
+
+
+class CompactRequest(_Request):
+    """Nothing: `{}`."""
 
 
 class ChangeRequest(_Request):

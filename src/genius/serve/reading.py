@@ -48,7 +48,7 @@ async def _form(request: Request) -> tuple[dict[str, Any], bytes | None]:
                 if name != "image":
                     raise Refusal(422, f"{name}: only the field image can be a file")
                 picture = await value.read()
-            elif name in _LISTS:
+            elif value and name in _LISTS:
                 fields.setdefault(name, []).append(value)
             elif value:
                 fields[name] = value

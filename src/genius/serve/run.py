@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -27,6 +28,10 @@ from genius.serve.workers import run_workers
 KEEP_ALIVE = 15
 BACKLOG = 1024
 LONGEST_HEAD = 64 * 1024
+FILES = 1 << 16
+"""How many files may be open, if the system lets us;"""
+OWN_FILES = 256
+"""and how many of them an index and its threads may need."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ def serve(settings: Settings, tell: Callable[[Started], None] = lambda started: 
     """
     with Index.open(settings.index, settings.model) as index:  # what is wrong with it is said before all else
         items = len(index)
+    settings = _within_files(settings)
     with _listening(settings) as sockets:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         started = Started(f"http://{host}:{sockets[0].getsockname()[1]}", items)
@@ -56,11 +62,11 @@ def serve(settings: Settings, tell: Callable[[Started], None] = lambda started: 
             run_workers(_config(replace(settings, shared=folder)), sockets)
 
 
-def open_app(settings: Settings) -> ASGIApp:
+def open_app(settings: Settings, place: int = 0) -> ASGIApp:
     """The application of one worker, ready to answer: it has searched, so all is read and compiled."""
     log_to_terminal()
     quiet()
-    with _share_of_cores(settings.workers):
+    with share_of_cores(settings.workers, place):
         index = Index.open(settings.index, settings.model)
         if len(index):
             for mode in ("auto", "fast"):
@@ -85,6 +91,24 @@ def _config(settings: Settings) -> Config:
         timeout_graceful_shutdown=settings.limits.stop_seconds,
         h11_max_incomplete_event_size=LONGEST_HEAD,
     )
+
+
+def _within_files(settings: Settings) -> Settings:
+    """Let as many files be open as the system allows, and no more connections than these leave room for."""
+    if sys.platform == "win32":
+        return settings
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    if soft == resource.RLIM_INFINITY:
+        return settings
+    connections = min(settings.limits.connections, max(1, soft - OWN_FILES))
+    return replace(settings, limits=replace(settings.limits, connections=connections))
 
 
 @contextlib.contextmanager
@@ -122,14 +146,14 @@ def _shared() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _share_of_cores(workers: int) -> Iterator[None]:
+def share_of_cores(workers: int, place: int) -> Iterator[None]:
     """Let what is opened meanwhile count on its share of the cores: workers beside each other use all."""
     if workers == 1 or not hasattr(os, "sched_setaffinity"):
         yield
         return
     every = sorted(os.sched_getaffinity(0))
     share = max(1, cores() // workers)
-    first = os.getpid() % workers * share % len(every)
+    first = place * share % len(every)
     os.sched_setaffinity(0, (every + every)[first : first + share])
     try:
         yield

@@ -65,6 +65,8 @@ class Service:
 
     async def search(self, request: SearchRequest, picture: bytes | None) -> Hits:
         """What a request finds."""
+        if request.decoder == "learned" and "decoder" not in self.index.model.stages:
+            raise Refusal(400, "this index's model has no learned decoder: leave decoder out")
         if picture is not None:
             check_picture(picture, self.settings.limits.pixels)
         seconds, filter = self.settings.limits.seconds, request.filter
@@ -135,7 +137,7 @@ class Service:
             try:
                 made.append(Item(item.id, item.text, self._image(item.image, item.id), item.metadata))
             except InputError as error:
-                named = ItemError(item.id, error.reason)
+                named = ItemError(item.id, error)
                 if strict:
                     raise named from error
                 report.failures.add(named)

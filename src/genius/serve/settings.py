@@ -90,7 +90,9 @@ class Settings:
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise InputError(f"a service needs at least one worker, not {self.workers}")
-        if self.token is not None and (not self.token.isascii() or not self.token.strip()):
+        if self.token is not None:
+            object.__setattr__(self, "token", self.token.strip())  # a secret's file often ends its line
+        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token):
             raise InputError("a token is some plain letters and digits, and not empty")
 
     @property

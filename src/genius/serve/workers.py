@@ -13,10 +13,12 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing import connection
 from multiprocessing.context import SpawnProcess
 
 import uvicorn
+from prometheus_client.multiprocess import mark_process_dead
 
 from genius.errors import GeniusError
 from genius.serve.connections import Config
@@ -62,6 +64,7 @@ class _Workers:
                 if worker.exitcode >= 0:
                     raise GeniusError("a worker of the service could not start, or ended by itself")
                 log.warning("a worker was ended by signal %d: another takes its place", -worker.exitcode)
+                mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]  # its waiting is over
                 self._running[place] = self._start(place)
 
     def end(self) -> None:
@@ -77,15 +80,16 @@ class _Workers:
 
     def _start(self, place: int) -> SpawnProcess:
         worker = multiprocessing.get_context("spawn").Process(
-            target=_serve, args=(self._config, self._sockets[place]), name=f"worker {place + 1}"
+            target=_serve, args=(self._config, self._sockets[place], place), name=f"worker {place + 1}"
         )
         worker.start()
         return worker
 
 
-def _serve(config: Config, listening: socket.socket) -> None:
-    """One worker. A signal ends it through uvicorn, which afterwards hands it to what was there before."""
+def _serve(config: Config, listening: socket.socket, place: int) -> None:
+    """The worker at a place. A signal ends it through uvicorn, which afterwards hands it on."""
     done: Callable[[int, object], None] = lambda number, frame: None  # noqa: E731
     for number in SIGNALS:
         signal.signal(number, done)
+    config.app = partial(config.app, place)  # type: ignore[misc, operator, arg-type]
     uvicorn.Server(config).run([listening])

@@ -20,6 +20,7 @@ function prefixIn(path) {
 function route() {
   const [path, parts] = location.hash.slice(1).split(/\?(.*)/s);
   const exploring = path.startsWith("/explore");
+  $("why").close(); // it is about what was shown before
   $("search").hidden = exploring;
   $("explore").hidden = !exploring;
   for (const [id, here] of [["tab-search", !exploring], ["tab-explore", exploring]]) {

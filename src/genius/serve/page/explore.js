@@ -50,7 +50,7 @@ export async function show(prefix) {
     const samples = prefix ? FEW : 0; // of the whole collection only cells are shown
     const found = await api.cell(prefix, { samples, children: PAGE, faces: FACES, signal: mine.signal });
     if (mine === running) present(prefix, found);
-    await nameAncestors(prefix, mine);
+    nameAncestors(prefix, mine).catch(() => {}); // names of what is above are a help, and no more
   } catch (error) {
     if (error.name === "AbortError" || mine !== running) return;
     clear(prefix);

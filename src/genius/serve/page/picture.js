@@ -23,7 +23,8 @@ export function watchPictures(took) {
   });
   document.addEventListener("paste", (event) => {
     const file = [...(event.clipboardData?.files ?? [])].find(isPicture);
-    if (file) {
+    const words = event.target.closest?.("input, textarea") && event.clipboardData?.getData("text/plain");
+    if (file && !words) { // office programs copy words as a picture, too
       event.preventDefault();
       took(file);
     }

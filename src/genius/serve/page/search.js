@@ -21,7 +21,7 @@ function address() {
   for (const [name, value] of Object.entries({ ...(near ? { near } : query), want: wanted() })) {
     if (value) parts.set(name, value);
   }
-  return `#/search${parts.size ? `?${parts}` : ""}`;
+  return `#/search${`${parts}` ? `?${parts}` : ""}`; // older browsers know no `size`
 }
 
 function asked() {
