@@ -19,8 +19,9 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "genius needs Python 3.11 or newer; point to one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "==> setting up $(VENV) (once; needs the package index)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@# Modules are compiled when they are first imported: compiling all of them would take longer than the rest.
 	@$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	@# On all cores: by pip, on one, it would take as long as all the rest. Some packages have files that can't be.
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
 
 test: install check  ## install if needed, then run every check and test
@@ -39,7 +40,7 @@ docs: install  ## remake the pages that are generated
 	@$(BIN)/python -m genius.train.reference docs/recipes.md
 
 demo: install  ## train on emoji of three vendors, search them, and say how good that is
-	@command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[demo]"
+	@command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[demo]"
 	@$(BIN)/genius demo
 
 clean:  ## remove what the tools left behind (neither .venv nor out/, where models are)
