@@ -338,7 +338,7 @@ def test_an_id_with_a_zero_byte_is_nobodys(tmp_path: Path) -> None:
         index.add([Item("b", "a dog"), Item("c", "a cat")])
         assert index.remove("b\0zz") == 0 and "b\0zz" not in index
         assert {hit.item.id for hit in index.search("red", exclude=["b\0zz"])} == {"b", "c"}
-        with pytest.raises(InputError, match="an id is a text, not 42"):
+        with pytest.raises(InputError, match="an id is a text"):
             index.remove([42])  # type: ignore[list-item]
 
 

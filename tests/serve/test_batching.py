@@ -110,10 +110,10 @@ def test_what_takes_too_long_is_told_so_and_not_begun() -> None:
 
 def test_each_group_is_answered_when_it_is_ready() -> None:
     even, odd = threading.Event(), threading.Event()
-    begun, done = threading.Event(), []
+    begun, odd_begun, done = threading.Event(), threading.Event(), []
 
     def work(numbers: Sequence[int]) -> list[int | Exception]:
-        begun.set()
+        (odd_begun if numbers[0] % 2 else begun).set()
         (odd if numbers[0] % 2 else even).wait()
         done.append(list(numbers))
         return list(numbers)
@@ -130,6 +130,7 @@ def test_each_group_is_answered_when_it_is_ready() -> None:
         even.set()
         assert await asyncio.gather(first, others[0], others[1], others[3]) == [0, 2, 4, 6]
         assert not others[2].done()
+        await asyncio.to_thread(odd_begun.wait)
         others[4].cancel()  # too late to be left out, as the group is being worked on
         odd.set()
         assert await others[2] == 1

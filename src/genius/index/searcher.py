@@ -2,9 +2,8 @@
 
 The engine of `genius.search` searches the segments' files as they lie on the disk; opening an index unpacks
 nothing. One decode serves two rankings. The plain one takes items by the log-probability of the codes that
-were searched, and then by likeness; the re-ranked one takes all items under all beams by the likeness of
-joined embeddings, blended with the nearness of their codes as the model says (search/blend.py). Of equal
-items the one that was added first comes first.
+were searched, and then by likeness; the re-ranked one takes all items under all beams by likeness, of joined
+embeddings and codes together (search/blend.py). Of equal items the one that was added first comes first.
 """
 
 from __future__ import annotations
@@ -216,9 +215,7 @@ class Searcher:
         searched = engine.find(some.vectors, first=first, k=how.k, beams=how.beams, mode=how.mode)
         rankings = both_rankings(engine, searched, joined, how.k, by_codes=how.by_codes)
         for place, query in enumerate(mine):
-            found[query] = self._candidates(
-                engine, searched, rankings, some, first, place, by_codes=how.by_codes
-            )
+            found[query] = self._candidates(engine, searched, rankings, some, first, place, how)
 
     def _candidates(
         self,
@@ -228,8 +225,7 @@ class Searcher:
         asked: Asked,
         first: np.ndarray,
         query: int,
-        *,
-        by_codes: bool,
+        how: _How,
     ) -> Candidates:
         """What both rankings have of one query; of what is in both, as the re-ranked one has it."""
         ranked = [hits.rows[query][hits.rows[query] >= 0] for hits in rankings]
@@ -242,8 +238,8 @@ class Searcher:
             return np.asarray(np.concatenate(values)[where])
 
         codes, vector = engine.codes(every), asked.vectors[query]
-        near = nearness(vector, self._quantizer.reconstruct(codes)) if by_codes else both("totals")
-        if by_codes and searched.reminders is not None:
+        near = nearness(vector, self._quantizer.reconstruct(codes)) if how.by_codes else both("totals")
+        if how.by_codes and searched.reminders is not None:
             near = near + searched.reminders.likeness(query, codes)
         return Candidates(
             rows=both("numbers"),
