@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 EXTRAS := dev,train,clip,evaluate,parquet,serve,bench
 # When this file is newer than the project's description, the environment is up to date.
 READY  := $(VENV)/.ready
+# The demo makes do with less, if there is no environment yet.
+DEMO_EXTRAS := train,evaluate,serve
+DEMO_READY  := $(VENV)/.ready-demo
 
 .DEFAULT_GOAL := help
 .PHONY: help install test check fix demo docs clean
@@ -15,14 +18,21 @@ help:  ## show this list
 install: $(READY)  ## create .venv and install everything, pinned by constraints.txt
 
 $(READY): pyproject.toml constraints.txt
+	$(call set-up,$(EXTRAS))
+
+$(DEMO_READY): pyproject.toml constraints.txt
+	$(call set-up,$(DEMO_EXTRAS))
+
+# Compiled on all cores: by pip, on one, it would take as long as all the rest. Some packages have files that can't be.
+define set-up
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "genius needs Python 3.11 or newer; point to one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "==> setting up $(VENV) (once; needs the package index)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS)]"
-	@# On all cores: by pip, on one, it would take as long as all the rest. Some packages have files that can't be.
+	@$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(1)]"
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
+endef
 
 test: install check  ## install if needed, then run every check and test
 
@@ -39,7 +49,7 @@ docs: install  ## remake the pages that are generated
 	@$(BIN)/python -m genius.cli.reference docs/cli.md
 	@$(BIN)/python -m genius.train.reference docs/recipes.md
 
-demo: install  ## train on emoji of three vendors, search them, and say how good that is
+demo: $(if $(wildcard $(READY)),$(READY),$(DEMO_READY))  ## train on emoji of three vendors, search them, and say how good that is
 	@command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[demo]"
 	@$(BIN)/genius demo
 

@@ -88,9 +88,10 @@ class Beamed:
             trie,
             beams,
             queries,
-            self._pools.items[members],
+            self._pools.items,
             DEPTH,
             reminded(self._decoder, vectors, self._first(task), self._coded.codes[members]),
+            members,
         )
         return Found(scores, np.where(rows >= 0, members[rows], -1), items_under(trie, beams))
 

@@ -6,6 +6,7 @@ of the relevant items that are. A query without a result counts as a miss.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from genius.errors import require
@@ -18,10 +19,12 @@ Relevant = Mapping[str, Sequence[str]]
 """The items that answer each query."""
 
 
-def evaluate(ranking: Ranking, relevant: Relevant, metrics: Sequence[str] = METRICS) -> dict[str, float]:
-    """The mean of each metric over the queries of `relevant`."""
+def by_query(
+    ranking: Ranking, relevant: Relevant, metrics: Sequence[str] = METRICS
+) -> dict[str, dict[str, float]]:
+    """Each metric of each query of `relevant` that anything answers."""
     measures = require("ir_measures", "evaluate", "evaluating")
-    by_name = {name: _measure(measures, name) for name in metrics}
+    names = {_measure(measures, name): name for name in metrics}
     judged = {query: dict.fromkeys(items, 1) for query, items in relevant.items() if items}
     # Ranks, not scores, are what was found: equal scores must not be put into another order.
     found = {
@@ -29,8 +32,15 @@ def evaluate(ranking: Ranking, relevant: Relevant, metrics: Sequence[str] = METR
         for query, items in ranking.items()
         if items
     }
-    values = measures.calc_aggregate(list(by_name.values()), judged, found)
-    return {name: float(values[measure]) for name, measure in by_name.items()}
+    values: dict[str, dict[str, float]] = {name: {} for name in metrics}
+    for one in measures.iter_calc(list(names), judged, found):
+        values[names[one.measure]][one.query_id] = one.value
+    return values
+
+
+def mean(values: Mapping[str, float]) -> float:
+    """Of one metric, over all queries; NaN without any."""
+    return sum(values.values()) / len(values) if values else math.nan
 
 
 def _measure(measures: object, name: str) -> object:

@@ -11,7 +11,7 @@ import numpy as np
 from genius.data.mbeir import UNION, Split, Tree
 from genius.data.tasks import Task
 from genius.errors import GeniusError, InputError
-from genius.evaluate.metrics import METRICS, evaluate
+from genius.evaluate.metrics import METRICS, by_query, mean
 
 PoolName = Literal["local", "union", "split"]
 """A task's own pool; that of all tasks; or what of a task's pool belongs to the split, where a tree has such
@@ -136,15 +136,16 @@ def _measure(
     """All metrics of a run, and the hit rate at the task's rank for seen and unseen answers apart."""
     task = run.task
     ranking = {query: [item for item, _ in found] for query, found in run.results.items()}
-    for metric, value in evaluate(ranking, wanted, (*METRICS, *_extra(task))).items():
-        yield Measurement(run.system, run.pool, str(task), metric, value, len(ranking))
+    values = by_query(ranking, wanted, (*METRICS, *_extra(task)))
+    for metric, each in values.items():
+        yield Measurement(run.system, run.pool, str(task), metric, mean(each), len(ranking))
     if seen is None:
         return
     metric = f"hit@{task.cutoff}"
     for name, kind in (("seen", True), ("unseen", False)):
         some = [query for query, known in zip(ranking, seen[task], strict=True) if known is kind]
         if some:
-            value = evaluate({q: ranking[q] for q in some}, {q: wanted[q] for q in some}, (metric,))[metric]
+            value = mean({query: values[metric][query] for query in some if query in values[metric]})
             yield Measurement(run.system, run.pool, str(task), f"{metric}, {name}", value, len(some))
 
 

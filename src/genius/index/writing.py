@@ -10,6 +10,9 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from PIL import Image
+
+from genius.data.images import image_source
 from genius.data.mbeir import Tree
 from genius.data.records import MODALITIES, Item
 from genius.encode import pipeline
@@ -86,6 +89,12 @@ class Writing:
         """Make one segment of all, without what was removed, and let go of everything that nobody names."""
         with self._writing() as committer:
             return committer.compact()
+
+    def prepare_to_add(self) -> None:
+        """Code an item that is not kept, so that the first one to be added waits for nothing to be read or
+        compiled; for who has the time now and not then."""
+        with self._coder(None, workers=1) as code:
+            code([Item("ready", "ready", image_source(Image.new("RGB", (8, 8))))])
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Committer]:

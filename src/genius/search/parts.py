@@ -211,7 +211,8 @@ def _children(
     beams: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The best children in one part: prefix and code as one number, rising, and their runs [n, 2]."""
-    starts, ends = prefixes.starts[number], prefixes.ends[number]
+    # Loops are compiled once for each kind of array: with one part these would be strided, with several not.
+    starts, ends = np.ascontiguousarray(prefixes.starts[number]), np.ascontiguousarray(prefixes.ends[number])
     table, bases = part.table(level, starts)
     shape = (len(bounds) - 1, beams)
     parents, codes, scores = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.float32)

@@ -63,7 +63,8 @@ def serve(settings: Settings, tell: Callable[[Started], None] = lambda started: 
 
 
 def open_app(settings: Settings, place: int = 0) -> ASGIApp:
-    """The application of one worker, ready to answer: it has searched, so all is read and compiled."""
+    """The application of one worker, ready to answer: it has searched and coded an item, so all is read and
+    compiled, and no request waits for that."""
     log_to_terminal()
     quiet()
     with share_of_cores(settings.workers, place):
@@ -71,6 +72,10 @@ def open_app(settings: Settings, place: int = 0) -> ASGIApp:
         if len(index):
             for mode in ("auto", "fast"):
                 index.search("ready", k=1, mode=mode)
+            # This one goes through all levels, however few items there are.
+            index.search("ready", k=1, mode="paper", decoder="geometry")
+        if not settings.read_only:
+            index.prepare_to_add()
     return create_app(index, settings)
 
 
