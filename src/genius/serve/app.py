@@ -73,6 +73,8 @@ def create_app(index: Index, settings: Settings) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         lifespan=life,
+        # We count ourselves (/metrics), and nothing shall be sent anywhere because of a variable.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     _add_errors(app)
     _add_searching(app, service)

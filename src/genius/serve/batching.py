@@ -7,11 +7,11 @@ several cores itself; what was accepted is answered also when the service is sto
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import queue
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -26,12 +26,12 @@ Found = TypeVar("Found")
 @dataclass(frozen=True)
 class _Waiting(Generic[Asked, Found]):
     asked: Asked
-    answer: Future[Found]
+    answer: asyncio.Future[Found]
     group: Hashable
 
 
 class Batcher(Generic[Asked, Found]):
-    """Gathers requests of a process into batches.
+    """Gathers requests of a process, all from one event loop at a time, into batches.
 
     Args:
         work: answers several requests of one group in their order; an error in place of an answer is that
@@ -76,7 +76,8 @@ class Batcher(Generic[Asked, Found]):
         """The answer to one request. Raises Refusal where too many wait, or it takes too long."""
         if self._closed:
             raise busy("the service is being stopped")
-        waiting: _Waiting[Asked, Found] = _Waiting(asked, Future(), self._group(asked))
+        answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        waiting = _Waiting(asked, answer, self._group(asked))
         try:
             self._queue.put_nowait(waiting)
         except queue.Full:
@@ -84,7 +85,7 @@ class Batcher(Generic[Asked, Found]):
         _told(self._wait, len(self))
         try:
             async with asyncio.timeout(self._seconds):
-                return await asyncio.wrap_future(waiting.answer)
+                return await answer
         except TimeoutError:
             raise late(self._seconds) from None
 
@@ -102,8 +103,7 @@ class Batcher(Generic[Asked, Found]):
             for one in gathered:
                 groups.setdefault(one.group, []).append(one)
             for group in groups.values():
-                # Who has gone needs no answer; and who is here can no longer be told that nobody works on it.
-                self._answer([one for one in group if one.answer.set_running_or_notify_cancel()])
+                self._answer([one for one in group if not one.answer.cancelled()])  # who has gone needs none
             if last:
                 return
 
@@ -130,11 +130,21 @@ class Batcher(Generic[Asked, Found]):
                 raise RuntimeError(f"{len(group)} were asked, and {len(answers)} answered")
         except Exception as error:  # whatever it is, those who wait must hear of it
             answers = [error] * len(group)
-        for one, answer in zip(group, answers, strict=True):
-            if isinstance(answer, Exception):
-                one.answer.set_exception(answer)
-            else:
-                one.answer.set_result(answer)
+        # By one call, as each wakes the thread of the loop; one that is closed has nobody who waits.
+        with contextlib.suppress(RuntimeError):
+            loop = group[0].answer.get_loop()
+            loop.call_soon_threadsafe(_deliver, [one.answer for one in group], answers)
+
+
+def _deliver(waiting: Sequence[asyncio.Future[Found]], answers: Sequence[Found | Exception]) -> None:
+    """Give those who still wait their answers."""
+    for future, answer in zip(waiting, answers, strict=True):
+        if future.done():
+            continue
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
 
 
 def _told(who: Callable[[int], None], number: int) -> None:
