@@ -252,3 +252,8 @@ def test_a_token_that_cannot_be_sent_is_not_shown() -> None:
     with pytest.raises(InputError) as raised:
         Client("http://127.0.0.1", "sec\nret")
     assert "sec" not in str(raised.value)
+
+
+def test_one_text_is_not_several_queries() -> None:
+    with pytest.raises(InputError, match="search_many takes several queries"):
+        Client("http://127.0.0.1:1").search_many("cat")

@@ -423,7 +423,7 @@ def test_empty_fields_of_a_form_are_left_out(serve: Serve) -> None:
     assert answer.status_code == 200
 
 
-@pytest.mark.parametrize("token", ["", " \n", "t\nt", "tökén"])
+@pytest.mark.parametrize("token", ["", " ", " \n", "t\nt", "ä", "tökén"])
 def test_what_is_no_token(token: str) -> None:
     with pytest.raises(InputError, match="a token is some plain letters"):
         Settings(Path("index"), token=token)

@@ -93,6 +93,13 @@ def query_of(
     return query
 
 
+def several(queries: Iterable[Query | str]) -> Iterable[Query | str]:
+    """The queries as they are. Raises InputError for one text, whose letters would be taken for queries."""
+    if isinstance(queries, str):
+        raise InputError("search_many takes several queries, and search takes one")
+    return queries
+
+
 def _check(text: str | None, instruction: str | None, *, some_image: bool) -> None:
     if not clean(text) and not some_image:
         raise InputError("an empty query: give a text, an image or both")

@@ -51,6 +51,13 @@ class Added:
     known: int = 0
     failures: Failures = field(default_factory=Failures)
 
+    def fail(self, id: str, error: InputError, *, strict: bool) -> None:
+        """Report what is wrong with an item, or raise it if `strict`."""
+        named = ItemError(id, error)
+        if strict:
+            raise named from error
+        self.failures.add(named)
+
     def add(self, other: Added) -> None:
         """Count what became of others too."""
         self.added += other.added
@@ -193,10 +200,7 @@ class Builder:
         return True
 
     def _fail(self, id: str, error: InputError) -> None:
-        named = ItemError(id, error)
-        if self._strict:
-            raise named from error
-        self._report.failures.add(named)
+        self._report.fail(id, error, strict=self._strict)
 
     def _commit(self) -> None:
         if not self._touched:

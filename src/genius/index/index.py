@@ -176,10 +176,9 @@ class Index(Browsing, Writing):
         exclude: Iterable[str] = (),
     ) -> list[Hits]:
         """What answers each query; all see the same version of the index, and have the same filter."""
-        if isinstance(queries, str):
-            raise InputError("search_many takes several queries, and search takes one")
         how = Asking(k, beam, rerank, mode, decoder, precision, filter, exclude)
-        return self._search_all([asking.query_of(query, None, None, None) for query in queries], want, how)
+        every = [asking.query_of(query, None, None, None) for query in asking.several(queries)]
+        return self._search_all(every, want, how)
 
     @property
     def searcher(self) -> Searcher:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from genius.errors import DamagedError, GeniusError, InputError, MismatchError
+from genius.serve.settings import plain_token
 
 _KINDS: dict[str, type[GeniusError]] = {"damaged": DamagedError, "mismatch": MismatchError}
 
@@ -25,12 +26,9 @@ class Caller:
             raise InputError(f"{url!r} is no address: {error}") from None
         if parts.scheme not in ("http", "https") or not host:
             raise InputError(f"a service is at an address like http://127.0.0.1:8000, and not at {url!r}")
-        token = None if token is None else token.strip()
-        if token is not None and not (token.isascii() and token.isprintable()):
-            raise InputError("a token is some plain letters and digits")
         self.url, self._path, self._timeout = url, parts.path.rstrip("/"), timeout
         self._secure, self._host, self._port = parts.scheme == "https", host, port
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._headers = {} if token is None else {"Authorization": f"Bearer {plain_token(token)}"}
         self._idle: list[http.client.HTTPConnection] = []
         self._closing = weakref.finalize(self, _close, self._idle)
 

@@ -19,8 +19,9 @@ from genius.data.images import image_source
 from genius.data.records import ImageSource, Item, Modality, Query
 from genius.decode.runtime import Precision
 from genius.errors import InputError
+from genius.index.asking import several
 from genius.index.browse import Cell
-from genius.index.build import Added, ItemError
+from genius.index.build import Added
 from genius.index.changes import Change, id_of
 from genius.index.committing import Compacted
 from genius.index.decoders import DecoderName
@@ -165,7 +166,7 @@ class Client:
             return self.search(query, want=want, k=k, beam=beam, rerank=rerank, **options)
 
         with ThreadPoolExecutor(TOGETHER) as threads:
-            return list(threads.map(one, queries))
+            return list(threads.map(one, several(queries)))
 
     # --- items
 
@@ -185,14 +186,13 @@ class Client:
         What can't be read is left out and reported, or raised if `strict`.
         """
         report = Added()
-        fail = partial(_fail, report, strict)
-        for some in requests_of(items, fail):
+        for some in requests_of(items, partial(report.fail, strict=strict)):
             answer = self._caller.call("POST", "/items", {"items": some, "strict": strict}, reported=True)
             report.added += answer["added"]
             report.replaced += answer["replaced"]
             report.known += answer["known"]
             for failure in answer["failures"]:
-                report.failures.add(ItemError(failure["id"], InputError(failure["message"])))
+                report.fail(failure["id"], InputError(failure["message"]), strict=False)
         return report
 
     def update(self, changes: Iterable[Change], *, strict: bool = False) -> Added:
@@ -205,7 +205,7 @@ class Client:
                 if answer is None:
                     raise InputError("is not in the index: add it")
             except InputError as error:
-                _fail(report, strict, id, error)
+                report.fail(id, error, strict=strict)
                 continue
             report.replaced += answer["replaced"]
             report.known += answer["known"]
@@ -245,10 +245,3 @@ class Client:
 def _plain(rerank: bool | None, mode: Mode) -> bool:
     """Whether items come in the order of their codes' probabilities."""
     return mode == "paper" if rerank is None else not rerank
-
-
-def _fail(report: Added, strict: bool, id: str, error: InputError) -> None:
-    named = ItemError(id, error)
-    if strict:
-        raise named from error
-    report.failures.add(named)

@@ -10,7 +10,7 @@ from typing import Any
 
 from genius.data.records import MODALITIES, ImageBytes, Item
 from genius.errors import InputError
-from genius.index.build import Added, ItemError
+from genius.index.build import Added
 from genius.index.coding import FEW
 from genius.index.committing import Compacted
 from genius.index.hit import Hits
@@ -137,10 +137,7 @@ class Service:
             try:
                 made.append(Item(item.id, item.text, self._image(item.image, item.id), item.metadata))
             except InputError as error:
-                named = ItemError(item.id, error)
-                if strict:
-                    raise named from error
-                report.failures.add(named)
+                report.fail(item.id, error, strict=strict)
         with self._turn():
             # So few at a time need no cache of features, and never have many pictures in memory.
             for start in range(0, len(made), FEW):

@@ -23,6 +23,14 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 TOKEN_VARIABLE = "GENIUS_TOKEN"
 
 
+def plain_token(token: str) -> str:
+    """A token without the line that often ends its file. Raises InputError for what no header can hold."""
+    token = token.strip()
+    if not (token.isascii() and token.isprintable()):
+        raise InputError("a token is some plain letters and digits")
+    return token
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a service takes at the most; what is beyond is refused in a sentence.
@@ -91,9 +99,9 @@ class Settings:
         if self.workers < 1:
             raise InputError(f"a service needs at least one worker, not {self.workers}")
         if self.token is not None:
-            object.__setattr__(self, "token", self.token.strip())  # a secret's file often ends its line
-        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token):
-            raise InputError("a token is some plain letters and digits, and not empty")
+            object.__setattr__(self, "token", plain_token(self.token))
+            if not self.token:
+                raise InputError("a token is some plain letters and digits, and not empty")
 
     @property
     def loopback(self) -> bool:
