@@ -5,7 +5,7 @@
 
 Mean of the tasks in the union pool, the wanted modality known: plain, and with everything under the beams
 re-ranked when the search stops after the first semantic code, after the second, and at the end; below each
-how many items were under the beams. A default that is one of the two others has no rows of its own. Then, for
+how many items were under the beams.  Then, for
 each, the smallest beam that reaches 0.99 of fair dense search on the same queries. Everything is embedded
 once; what is measured is kept in --work and not measured again.
 """
@@ -76,13 +76,10 @@ def key(decoder: str, beams: int) -> str:
 
 
 def decoders(model: Model) -> dict[str, Decoder]:
-    """Geometry, the learned decoder if there is one, and the default if it is neither of them."""
+    """Geometry, and the learned decoder if there is one."""
     found: dict[str, Decoder] = {"geometry": model.geometry}
     if "decoder" in model.stages:
         found["genius"] = model.learned
-    default = model.decoder
-    if not any(default is one for one in found.values()):
-        found["default"] = default
     return found
 
 
@@ -103,7 +100,7 @@ def measure(field: Field, decoder: Decoder, beams: int) -> dict[str, dict[str, f
         add("plain", field.hit(task, rows, ranked_items(field.trie, found, K)[1]), field.under(found))
         for name, depth in depths.items():
             there = stopped(found, depth)
-            best = field.reranked(decoder, task, there)
+            best = field.reranked(task, there)
             add(f"re-ranked, {name}", field.hit(task, rows, best), field.under(there))
     return {
         name: {"hit": float(np.mean(values)), "items": float(np.mean(items[name]))}

@@ -229,7 +229,7 @@ def judge(field: Field, decoder: Decoder, seen: dict[str, np.ndarray]) -> dict[s
         rows, beams = np.arange(len(task)), field.search(decoder, task, BEAMS)
         found = ranked_items(field.trie, beams, K)[1]
         plain.append(field.hit(task, rows, found))
-        reranked.append(field.hit(task, rows, field.reranked(decoder, task, beams)))
+        reranked.append(field.hit(task, rows, field.reranked(task, beams)))
         positives = [field.places[task.positives(row)] for row in rows]
         survival.append(prefix_survival(field.trie, beams, [known[known >= 0] for known in positives]))
         known = seen[str(task.task)]

@@ -24,7 +24,7 @@ from genius.display import Table
 from genius.doctor.examine import sampled
 from genius.encode import pipeline
 from genius.encode.corpus import Pool, TaskQueries, read_pool, read_queries
-from genius.evaluate.beamed import Coded, reminded
+from genius.evaluate.beamed import Coded
 from genius.evaluate.dense import Indexes
 from genius.evaluate.embedded import Embedded, embed
 from genius.evaluate.run import corpus_source, seen_answers
@@ -180,12 +180,11 @@ class Field:
         vectors = self.coded.queries[task.task]
         return beam_search(decoder, self.trie, vectors, beams, first=self._first(task))
 
-    def reranked(self, decoder: Decoder, task: TaskQueries, beams: Beams) -> np.ndarray:
-        """The best items under a decoder's beams by joined embeddings and codes, and its memory if any."""
+    def reranked(self, task: TaskQueries, beams: Beams) -> np.ndarray:
+        """The best items under a decoder's beams by joined embeddings and codes."""
         joined, vectors = self.coded.embedded.queries[task.task].joined, self.coded.queries[task.task]
         queries = blended_queries(joined, vectors, self.model.rerank_weight)
-        more = reminded(decoder, vectors, self._first(task), self.coded.codes[self.members])
-        return rerank(self.trie, beams, queries, self.items, K, more)[1]
+        return rerank(self.trie, beams, queries, self.items, K)[1]
 
     def _first(self, task: TaskQueries) -> np.ndarray:
         return self.model.wanted_codes(task.want, len(task))

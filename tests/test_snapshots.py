@@ -1,7 +1,7 @@
 """The public surface, as it was last agreed on: signatures, OpenAPI, `--json` outputs, files of artifacts.
 
-A change that is meant is recorded with `UPDATE_SNAPSHOTS=1 pytest tests/test_snapshots.py`, and shows up in review as
-a change of the files in `tests/snapshots/`.
+A change that is meant is recorded with `UPDATE_SNAPSHOTS=1 pytest tests/test_snapshots.py`, and shows up in
+review as a change of the files in `tests/snapshots/`.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ from genius.data.records import MODALITIES, Item, Query
 from genius.data.text import clean, query_text
 from genius.decode.decoding import Decoder
 from genius.decode.geometry import Geometry
-from genius.decode.memory import Memory, Remembering
-from genius.decode.opening import open_decoder, open_memory
+from genius.decode.opening import open_decoder
 from genius.decode.runtime import Precision
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
@@ -227,17 +226,6 @@ class Model:
         self._require("decoder")
         described, threads = self.settings["decoder"], threads or self._threads
         return open_decoder(self._artifact.file, self.width, described, precision, threads, self._device)
-
-    @cached_property
-    def memory(self) -> Memory | None:
-        """Where often asked-for items were asked from in training, if the model remembers any."""
-        self._require("quantizer")
-        return open_memory(self._artifact.file, self.settings["quantizer"].get("memory"))
-
-    @cached_property
-    def decoder(self) -> Decoder:
-        """What scores the codes of a search, where nothing else is asked for."""
-        return self.geometry if self.memory is None else Remembering(self.geometry, self.memory)
 
     # --- from items and queries
 

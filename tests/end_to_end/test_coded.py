@@ -16,20 +16,16 @@ pytest.importorskip("faiss")
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
-from genius import Index, storage
+from genius import storage
 from genius.cli import app
 from genius.data.mbeir import Tree
-from genius.decode.memory import Remembering
 from genius.encode.corpus import read_pool, read_queries
 from genius.errors import InputError, MissingError
-from genius.evaluate.beamed import Beamed, Pools
 from genius.evaluate.coded import code, coded_systems
 from genius.evaluate.embedded import embed
 from genius.evaluate.run import corpus_source, evaluate_model
 from genius.model import Model
-from genius.search.beam import BEAMS
 from genius.train.quantizer import QuantizerSettings
-from genius.train.remembering import MemorySettings
 from genius.train.run import Recipe, plan, read_recipe, train_model
 from tests.coded import train_coded
 from tests.encode.small_towers import use_small_towers
@@ -174,36 +170,3 @@ def test_evaluate_by_inferred_modality_from_the_command_line(trained: Path, mini
         CliRunner().invoke(app, [*arguments, "--system", "sparse"], catch_exceptions=False)
     with pytest.raises(InputError, match="--want should be one of known, inferred"):
         CliRunner().invoke(app, [*arguments, "--want", "guessed"], catch_exceptions=False)
-
-
-def test_a_model_remembers_where_items_were_asked_from(miniature: Path, home: Path, tmp_path: Path) -> None:
-    recipe = read_recipe(home / "recipe.toml")
-    assert isinstance(recipe.quantizer, QuantizerSettings)
-    memory = MemorySettings(asked=2, vectors=1, sure=0.0, gain=50.0)
-    quantizer = dataclasses.replace(recipe.quantizer, memory=memory)
-    model = train_coded(home, miniature, "remembering", dataclasses.replace(recipe, quantizer=quantizer))
-    assert model.memory is not None
-    assert isinstance(model.decoder, Remembering)
-    assert model.settings["quantizer"]["memory"] == {"entries": len(model.memory), "gain": 50.0}
-    tree = Tree(miniature)
-    source = corpus_source(model, tree, home / "cache")
-    pool = read_pool(tree, source)
-    coded = code(model, embed(model, source, pool, read_queries(tree, source, pool, "train")))
-    known = {tuple(row) for row in coded.codes.tolist()}
-    assert {tuple(row) for row in model.memory.codes.tolist()} <= known
-    # Who asks from exactly there is reminded of it.
-    reminders = model.decoder.remind(model.memory.vectors, model.memory.codes[:, 0])
-    for number in np.flatnonzero(model.memory.floors < 0.999):
-        assert model.memory.codes[number].tolist() in reminders.codes[number].tolist()
-    # Only queries that are reminded of something are searched anew by an evaluation; it does not show.
-    members, cells = np.arange(len(pool.ids)), model.quantizer.semantic + 1
-    anew = Beamed(model, coded, Pools(model, coded), model.decoder, beams=BEAMS, want=True)
-    for task in coded.queries:
-        found = coded_systems(model, coded)["default"](task, members)
-        np.testing.assert_array_equal(found.numbers, anew.finished(task, members, cells).numbers)
-    with Index.create(tmp_path / "index", model) as index:
-        index.add(tree, cache=home / "cache")
-        assert index.search("a red square", mode="fast", k=3).decoder == "remembering"
-        assert index.search("a red square", mode="fast", k=3, decoder="geometry").decoder == "geometry"
-    result = evaluate_model(miniature, model.path, split="test", cache=home / "cache")
-    assert result.evaluation.value("default", "local", "mean", "hit@5") > 0.3

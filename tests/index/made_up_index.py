@@ -12,7 +12,6 @@ import numpy as np
 
 from genius.data.records import Item, Query
 from genius.decode.geometry import Geometry
-from genius.decode.memory import Memory
 from genius.index.catalogue import Catalogue
 from genius.index.coding import CodedItems
 from genius.index.index import Index
@@ -33,11 +32,10 @@ class MadeUpModel:
     rerank_weight = 0.6
     stages = ("encoder", "quantizer")
     joins_features = True
-    memory: Memory | None = None
 
     def __init__(self) -> None:
         self.quantizer = Quantizer(_BOOKS, first="given")
-        self.decoder = self.geometry = Geometry(_BOOKS, 2.0)
+        self.geometry = Geometry(_BOOKS, 2.0)
         self.encoder = SimpleNamespace(too_long=lambda texts: [False] * len(texts))
 
     def embed(self, queries: Sequence[Query]) -> Any:

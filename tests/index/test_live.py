@@ -7,7 +7,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from genius.data.records import ImageBytes, ImageFile, Item, Query
-from genius.decode.memory import Memory
+from genius.data.records import ImageBytes, ImageFile, Item
 from genius.errors import GeniusError, InputError
 from genius.index import committing
 from genius.index.checking import describe
@@ -369,24 +368,3 @@ def test_more_beams_than_items_are_no_more_than_items(tmp_path: Path) -> None:
         index.add(made_up_items(30))
         few, many = (index.search("red", k=30, beam=beam, mode="paper") for beam in (30, 2_000_000_000))
         assert [hit.item.id for hit in many] == [hit.item.id for hit in few]
-
-
-def test_plain_ranking_by_a_model_that_remembers_is_in_the_order_of_its_scores(tmp_path: Path) -> None:
-    with open_made_up(tmp_path / "index") as index:
-        items = {item.id: item for item in made_up_items(200)}
-        index.add(items.values())
-        made, vector = (
-            coded(list(items.values())),
-            index.model.vectors(index.model.embed([Query(text="red")])),
-        )
-        near = vector / np.linalg.norm(vector)
-        floor = np.array([float(near[0] @ vector[0]) - 0.7], np.float32)
-        cast(Any, index.model).memory = Memory(near, made.codes[17:18].astype(np.int64), floor, 6.0)
-        found = index.search("red", k=200, rerank=False, mode="fast")
-        alone = index.search("red", k=200, rerank=False, mode="fast", decoder="geometry")
-        scores = [hit.score for hit in found]
-        assert np.diff(scores).max() < 1e-5
-        gained = {hit.item.id: hit.score for hit in found}
-        for hit in alone:
-            shared = np.mean(np.equal(hit.code, made.codes[17]))
-            assert gained[hit.item.id] == pytest.approx(hit.score + 2 * 0.7 * shared, abs=1e-4)

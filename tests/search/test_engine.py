@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genius.decode.geometry import Geometry
-from genius.decode.memory import Memory, Remembering
 from genius.errors import InputError
 from genius.search import costs
 from genius.search import engine as engines
 from genius.search.beam import beam_search, ranked_items
-from genius.search.blend import blended_items, blended_queries
 from genius.search.costs import Costs, costs_of, measured
 from genius.search.engine import Engine
 from genius.search.hits import MODES, Hits, Mode
@@ -295,47 +293,3 @@ def test_bad_input() -> None:
     nothing = engine.restricted([np.zeros(4000, bool)])
     hits = nothing.search(vectors, vectors, k=3, mode="fast")
     assert (hits.rows == -1).all() and hits.rows.shape == (9, 3) and len(nothing) == 0
-
-
-@pytest.mark.parametrize("mode", ["paper", "fast", "scan"])
-@pytest.mark.parametrize("told", [True, False])
-def test_what_a_query_is_reminded_of_is_found_and_ranked_as_by_the_readable_search(
-    mode: Mode, told: bool
-) -> None:
-    rng = np.random.default_rng(5)
-    sizes, width, count = [3, 8, 8, 8], 12, 400
-    books = [rng.normal(size=(size, width)).astype(np.float32) for size in sizes]
-    codes = rng.integers(0, sizes, (count, 4))
-    embeddings = rng.normal(size=(count, width)).astype(np.float32)
-    vectors = rng.normal(size=(6, width)).astype(np.float32)
-    joined = rng.normal(size=(6, width)).astype(np.float32)
-    remembered = codes[rng.choice(count, 3, replace=False)]
-    remembered = remembered[np.lexsort(remembered.T[::-1])]
-    near = np.stack([vectors[number] for number in (0, 2, 4)])
-    floors = np.einsum("ij,ij->i", near, near) - np.float32(1.5)
-    decoder = Remembering(Geometry(books, 2.0), Memory(near, remembered, floors, 6.0))
-    first = np.array([*np.repeat(remembered[:, 0], 2)]) if told else None
-
-    packed, order = PackedCodes.build(codes, sizes, 1)
-    parts = [Part(packed, exact=embeddings[order], numbers=order)]
-    engine = Engine(parts, decoder, books, weight=0.4)
-    hits = engine.search(vectors, joined, first=first, k=5, beams=count, mode=mode, plain=False)
-
-    trie, reminders = Trie.build(codes), decoder.remind(vectors, first)
-    assert reminders.beyond[[0, 2, 4]].any(axis=1).all()
-    found = beam_search(decoder, trie, vectors, count, first=first)
-    quantized = sum(book[codes[:, level]] for level, book in enumerate(books))
-    scores, items = rerank(
-        trie,
-        found,
-        blended_queries(joined, vectors, 0.4),
-        blended_items(embeddings, quantized),
-        5,
-        lambda query, numbers: reminders.likeness(query, codes[numbers]),
-    )
-    np.testing.assert_array_equal(hits.numbers, items)
-    np.testing.assert_allclose(hits.likeness, scores, rtol=1e-4, atol=1e-4)
-    without = Engine(parts, decoder.decoder, books, weight=0.4)
-    other = without.search(vectors, joined, first=first, k=5, beams=count, mode=mode, plain=False)
-    assert (hits.likeness[0] > other.likeness[0]).any()
-    np.testing.assert_array_equal(hits.likeness[1], other.likeness[1])

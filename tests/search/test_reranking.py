@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genius.decode.memory import Reminders
 from genius.errors import InputError, MismatchError
 from genius.search import reranking
 from genius.search.asked import Asked, halves
@@ -115,16 +114,6 @@ def test_blends_equal_the_readable_ones(
         assert (ranked.rows[query, len(best) :] == -1).all()
         names = numbers(parts, ranked.rows[query, : len(best)])
         assert expected[query, names].tolist() == best
-
-
-def test_what_queries_are_reminded_of_counts_with_embeddings_alone_too() -> None:
-    codes = np.array([[[0, 2], [1, 1]]])
-    reminders = Reminders(codes, np.array([[0.5, 0.25]], np.float32))
-    joined, books = np.ones((1, 3), np.float32), [np.ones((2, 3), np.float32), np.ones((3, 3), np.float32)]
-    asked = Asked.blend(joined, joined, books, 1.0, reminders)
-    np.testing.assert_array_equal(asked.tables, reminders.tables(3))
-    assert asked.share == 0 and asked.embeddings is not None
-    assert Asked.blend(joined, joined, books, 1.0).tables is None
 
 
 def test_bytes_find_what_exact_embeddings_find() -> None:

@@ -1,4 +1,4 @@
-"""What a model decodes with, from its files: the learned decoder, by ONNX Runtime or torch, and a memory."""
+"""The learned decoder from a model's files, by ONNX Runtime or torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from genius.decode.decoding import Decoder
-from genius.decode.memory import FILE, Memory
 from genius.decode.runtime import WEIGHTS, OnnxDecoder, Precision
 from genius.errors import require
 
@@ -31,10 +30,3 @@ def open_decoder(
 
     network = described["network"]
     return TorchDecoder.open(file(WEIGHTS), vector_width, described["sizes"], network, device)
-
-
-def open_memory(file: Callable[[str], Path], described: Mapping[str, Any] | None) -> Memory | None:
-    """The memory that a model's settings describe, if it has one."""
-    if not described or not described["entries"]:
-        return None
-    return Memory.open(file(FILE), described["gain"])

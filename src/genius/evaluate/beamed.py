@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from genius.data.tasks import Task
 from genius.decode.decoding import Decoder
-from genius.decode.memory import Remembering
 from genius.evaluate.embedded import Embedded
 from genius.evaluate.per_pool import PerPool
 from genius.evaluate.protocol import DEPTH, Found
@@ -54,11 +53,9 @@ class Beamed:
         *,
         beams: int,
         want: bool,
-        alone: Beamed | None = None,
     ) -> None:
-        """`alone` is the same search without the decoder's memory, if it has one."""
         self._model, self._coded, self._pools, self._decoder = model, coded, pools, decoder
-        self._beams, self._want, self._alone = beams, want, alone
+        self._beams, self._want = beams, want
         self._last: dict[tuple[Task, bytes, int], tuple[Trie, Beams]] = {}
 
     @property
@@ -84,15 +81,7 @@ class Beamed:
         trie, beams = self._search(task, members, depth)
         joined, vectors = self._coded.embedded.queries[task].joined, self._coded.queries[task]
         queries = blended_queries(joined, vectors, weight)
-        scores, rows = rerank(
-            trie,
-            beams,
-            queries,
-            self._pools.items,
-            DEPTH,
-            reminded(self._decoder, vectors, self._first(task), self._coded.codes[members]),
-            members,
-        )
+        scores, rows = rerank(trie, beams, queries, self._pools.items, DEPTH, None, members)
         return Found(scores, np.where(rows >= 0, members[rows], -1), items_under(trie, beams))
 
     def _first(self, task: Task) -> np.ndarray | None:
@@ -110,26 +99,5 @@ class Beamed:
         return self._last[key]
 
     def _decode(self, task: Task, members: np.ndarray, depth: int) -> Beams:
-        queries, first = self._coded.queries[task], self._first(task)
-
-        def search(some: np.ndarray) -> Beams:
-            wanted = None if first is None else first[some]
-            trie = self._pools.trie(members)
-            return beam_search(self._decoder, trie, queries[some], self._beams, first=wanted, depth=depth)
-
-        if self._alone is None or not isinstance(self._decoder, Remembering):
-            return search(np.arange(len(queries)))
-        # A query that is reminded of nothing finds what it would find without a memory.
-        reminded = np.flatnonzero(self._decoder.remind(queries, first).beyond.any(axis=1))
-        _, beams = self._alone._search(task, members, depth)
-        return beams.replaced(reminded, search(reminded)) if len(reminded) else beams
-
-
-def reminded(
-    decoder: Decoder, vectors: np.ndarray, first: np.ndarray | None, codes: np.ndarray
-) -> Callable[[int, np.ndarray], np.ndarray] | None:
-    """What items with these codes gain, by number, when queries are re-ranked by a decoder with a memory."""
-    if not isinstance(decoder, Remembering):
-        return None
-    reminders = decoder.remind(vectors, first)
-    return lambda query, rows: reminders.likeness(query, codes[rows])
+        queries, first, trie = self._coded.queries[task], self._first(task), self._pools.trie(members)
+        return beam_search(self._decoder, trie, queries, self._beams, first=first, depth=depth)

@@ -17,7 +17,6 @@ import numpy as np
 
 from genius.data.tasks import Task
 from genius.decode.decoding import Decoder
-from genius.decode.memory import Remembering
 from genius.evaluate.beamed import Beamed, Coded, Pools
 from genius.evaluate.dense import Indexes, without
 from genius.evaluate.embedded import Embedded
@@ -55,15 +54,12 @@ def coded_systems(
     by_decoder: dict[int, Beamed] = {}
 
     def beamed(decoder: Decoder) -> Beamed:
-        # A default that is one of the others shares its decodes, and one with a memory most of them.
+        # A default that is one of the others shares its decodes.
         if id(decoder) not in by_decoder:
-            alone = beamed(decoder.decoder) if isinstance(decoder, Remembering) else None
-            by_decoder[id(decoder)] = Beamed(
-                model, coded, pools, decoder, beams=beams, want=want, alone=alone
-            )
+            by_decoder[id(decoder)] = Beamed(model, coded, pools, decoder, beams=beams, want=want)
         return by_decoder[id(decoder)]
 
-    geometry, default = beamed(model.geometry), beamed(model.decoder)
+    geometry, default = beamed(model.geometry), beamed(model.geometry)
     cells = model.quantizer.semantic + 1
     systems: dict[str, Search] = {
         "dense-z": lambda task, members: by_vectors.search(coded.queries[task], members),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from genius.decode.decoding import Decoder
-from genius.decode.memory import Remembering
 from genius.decode.runtime import Precision
 from genius.errors import InputError
 from genius.model import Model
@@ -37,7 +36,7 @@ class Decoders:
     def choose(
         self, mode: Mode, name: DecoderName | str | None = None, precision: Precision = "fp32"
     ) -> Chosen:
-        """The decoder of this name. Without one, the model's default; for the mode `paper` the learned one,
+        """The decoder of this name. Without one, geometry; for the mode `paper` the learned one,
         if the model has it.
 
         Raises InputError for an unknown name or precision, MissingError for a decoder that is not trained.
@@ -45,7 +44,7 @@ class Decoders:
         if precision not in PRECISIONS:
             raise InputError(f"unknown precision {precision!r}: expected one of {', '.join(PRECISIONS)}")
         if name is None:
-            name = "learned" if mode == "paper" and "decoder" in self._model.stages else self._default
+            name = "learned" if mode == "paper" and "decoder" in self._model.stages else "geometry"
         elif name not in get_args(DecoderName):
             raise InputError(f"unknown decoder {name!r}: expected one of {', '.join(get_args(DecoderName))}")
         key = name, precision if name == "learned" else None
@@ -55,13 +54,7 @@ class Decoders:
             decoder = self._opened[key]
         return Chosen(name, decoder)
 
-    @property
-    def _default(self) -> str:
-        """What the model's default decoder is."""
-        return "geometry" if self._model.memory is None else "remembering"
-
     def _open(self, name: str, precision: Precision) -> Decoder:
         if name == "learned":
             return self._model.learned_decoder(precision, threads=1)
-        quick, memory = QuickGeometry(self._model.geometry), self._model.memory
-        return quick if name == "geometry" or memory is None else Remembering(quick, memory)
+        return QuickGeometry(self._model.geometry)

@@ -85,7 +85,7 @@ class Hits(list[Hit]):
         reranked: all items under all beams, ranked by the likeness of joined embeddings and codes.
         notes: what the reader should know of this search, a sentence each.
         mode: in which mode the query was searched, as `auto` or the number of items chose it.
-        decoder: what scored codes: `geometry`, `remembering` or `learned`.
+        decoder: what scored codes: `geometry` or `learned`.
         under: how many items there were under the beams.
     """
 

@@ -239,8 +239,6 @@ class Searcher:
 
         codes, vector = engine.codes(every), asked.vectors[query]
         near = nearness(vector, self._quantizer.reconstruct(codes)) if how.by_codes else both("totals")
-        if how.by_codes and searched.reminders is not None:
-            near = near + searched.reminders.likeness(query, codes)
         return Candidates(
             rows=both("numbers"),
             codes=codes.astype(np.int64),

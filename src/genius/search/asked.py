@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.decode.memory import Reminders
 from genius.search.packed import PackedCodes
 
 BLOCK = 1 << 13  # quantized vectors at a time
@@ -22,17 +21,15 @@ class Asked:
         embeddings: what their embeddings are multiplied with, float32 [queries, width], or None.
         tables: what each of their codes adds, float32 [queries, levels, codes], or None.
         share: how many times `Part.halves` is taken off.
-        reminded: whether the tables hold what queries are reminded of.
     """
 
     embeddings: np.ndarray | None
     tables: np.ndarray | None = None
     share: float = 0.0
-    reminded: bool = False
 
     def codes_alone(self) -> Asked | None:
-        """The same without embeddings, if codes are compared at all, and with nothing but vectors."""
-        if self.tables is None or not self.share or self.reminded:
+        """The same without embeddings, if codes are compared at all."""
+        if self.tables is None or not self.share:
             return None
         return Asked(None, self.tables / np.float32(self.share), 1.0)
 
@@ -43,24 +40,19 @@ class Asked:
         vectors: np.ndarray,
         codebooks: Sequence[np.ndarray] | None,
         weight: float,
-        reminders: Reminders | None = None,
     ) -> Asked:
-        """By joined embeddings `weight` times and by nearness to the code for the rest, as `search.blend`,
-        and by what queries are reminded of.
+        """By joined embeddings `weight` times and by nearness to the code for the rest, as `search.blend`.
 
         Without `joined` by the code alone; without codebooks by embeddings alone.
         """
         weight = 0.0 if joined is None else 1.0 if codebooks is None else weight
         embeddings = None if joined is None or not weight else joined.astype(np.float32) * np.float32(weight)
-        if codebooks is None or (weight == 1 and reminders is None):
+        if codebooks is None or weight == 1:
             return cls(embeddings)
         tables = np.zeros((len(vectors), len(codebooks), max(map(len, codebooks))), np.float32)
-        for level, codebook in enumerate(codebooks if weight < 1 else ()):
+        for level, codebook in enumerate(codebooks):
             tables[:, level, : len(codebook)] = one_by_one(vectors, codebook) * np.float32(1 - weight)
-        if reminders is not None:
-            some = np.flatnonzero(reminders.beyond.any(axis=1))
-            tables[some] += reminders[some].tables(tables.shape[2])
-        return cls(embeddings, tables, 1 - weight, reminders is not None)
+        return cls(embeddings, tables, 1 - weight)
 
 
 def halves(packed: PackedCodes, codebooks: Sequence[np.ndarray]) -> np.ndarray:

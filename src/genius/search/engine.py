@@ -27,7 +27,6 @@ from dataclasses import replace
 import numpy as np
 
 from genius.decode.decoding import Decoder
-from genius.decode.memory import Remembering, Reminders
 from genius.errors import InputError
 from genius.search.asked import Asked, halves
 from genius.search.beam import BEAMS
@@ -140,7 +139,7 @@ class Engine:
             enough = _sums(found, found.below(self.parts)) >= np.minimum(k, scope[lacking])
             if not ended and len(lacking) == len(vectors) and enough.all():
                 # as most searches end
-                return Search(vectors, found, tuple(modes.tolist()), self._reminders(vectors, first))
+                return Search(vectors, found, tuple(modes.tolist()))
             depths[lacking[enough]] = found.depths[enough]
             some = found.of(lacking)
             ended.append(some[np.flatnonzero(enough[found.queries])])
@@ -155,13 +154,7 @@ class Engine:
         ended.append(some[np.flatnonzero(rest[everything.queries])])
         depths[rest] = everything.depths[rest]
         found = gathered(self.parts, ended, depths)
-        return Search(vectors, found, tuple(modes.tolist()), self._reminders(vectors, first))
-
-    def _reminders(self, vectors: np.ndarray, first: np.ndarray | None) -> Reminders | None:
-        """What queries are reminded of, by a decoder that has a memory."""
-        if not isinstance(self.decoder, Remembering):
-            return None
-        return self.decoder.remind(vectors, first)
+        return Search(vectors, found, tuple(modes.tolist()))
 
     def _scope(self, count: int, first: np.ndarray | None) -> np.ndarray:
         """How many items each of `count` queries may find, int64 [count]."""
@@ -179,7 +172,7 @@ class Engine:
             raise InputError(
                 f"{len(search.vectors)} queries need an embedding each, and there are {len(joined)}"
             )
-        asked = Asked.blend(joined, search.vectors, self.codebooks, self.weight, search.reminders)
+        asked = Asked.blend(joined, search.vectors, self.codebooks, self.weight)
         if asked.share:
             self._halve()
         return asked

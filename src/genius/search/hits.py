@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from genius.decode.memory import Reminders
 from genius.search.walk import Found
 
 Mode = Literal["paper", "exact", "safe", "fast", "scan", "auto"]
@@ -41,9 +40,8 @@ class Hits:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What is below the beams of each query, in which mode that was found, and what it is reminded of."""
+    """What is below the beams of each query, and in which mode that was found."""
 
     vectors: np.ndarray
     found: Found
     modes: tuple[Mode, ...]
-    reminders: Reminders | None

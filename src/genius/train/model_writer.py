@@ -12,7 +12,6 @@ from safetensors.torch import save_file
 from torch import nn
 
 from genius import storage
-from genius.decode.memory import FILE as MEMORY
 from genius.decode.runtime import DECODER_FILES, WEIGHTS, graph_file
 from genius.encode.encoder import Encoder
 from genius.encode.export import export
@@ -61,7 +60,7 @@ def write_quantizer(
 ) -> None:
     """Add the second stage to a model: its fusion as a graph, its codebooks, and what searching must know."""
     quantizer, settled = stage.quantizer(), stage.settle()
-    checked, weighed, memory = settled.checked, settled.weighed, settled.memory
+    checked, weighed = settled.checked, settled.weighed
     settings = {
         **_without(model.settings, "decoder"),
         "stages": ["encoder", "quantizer"],
@@ -72,13 +71,12 @@ def write_quantizer(
             "modality_of": checked.modality_of,
             "fair": weighed.fair,
             "rerank": weighed.rerank if stage.settings.blend else 1.0,
-            "memory": {"entries": len(memory), "gain": memory.gain},
         },
         "recipe": recipe,
         "validation": {**_without(model.settings["validation"], "decoder"), "quantizer": scores},
     }
     old = storage.open(model.path, kind=KIND, format=FORMAT)
-    later = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors", MEMORY)
+    later = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors")
     with storage.create(
         model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
     ) as draft:
@@ -86,8 +84,6 @@ def write_quantizer(
         draft.reuse(old, *(name for name in _without_decoder(old) if name not in later))
         save_file(stage.network.state_dict(), draft.folder / "quantizer.safetensors")
         quantizer.write(draft.folder / "codebooks.safetensors")
-        if len(memory):
-            memory.write(draft.folder / MEMORY)
         (draft.folder / "fusion.onnx").write_bytes(fusion_graph(stage.fusion))
         draft.counts |= _without(old.manifest.counts, "decoder_parameters")
         draft.counts["codes"] = sum(quantizer.sizes)

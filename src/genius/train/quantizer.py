@@ -16,7 +16,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from genius.decode.memory import Memory
 from genius.errors import InputError
 from genius.evaluate.embedded import Embedded
 from genius.quantize.codebooks import Codebooks, CodebookSettings, Quantized
@@ -29,7 +28,6 @@ from genius.train.contrast import Batch, contrastive
 from genius.train.loop import LoopSettings, begin
 from genius.train.pairs import one_positive_each, other_positives
 from genius.train.queries import TrainingQueries
-from genius.train.remembering import AskedFor, MemorySettings, remember
 from genius.train.weighing import Sides, Weighed, weigh
 
 BLOCK = 4096
@@ -79,7 +77,6 @@ class QuantizerSettings:
     blend: bool = True
     """Whether candidates are re-ranked by joined embeddings and codes together, weighed by validation; the
     paper re-ranks by joined embeddings alone."""
-    memory: MemorySettings = field(default_factory=MemorySettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
     codebooks: CodebookSettings = field(default_factory=CodebookSettings)
     loop: QuantizerLoopSettings = field(default_factory=QuantizerLoopSettings)
@@ -104,11 +101,10 @@ class CodedItems:
 
 @dataclass(frozen=True)
 class Settled:
-    """What is found out once at the end: how good codes are, how to compare and re-rank, what to remember."""
+    """What is found out once at the end: how good codes are, and how to compare and re-rank."""
 
     checked: Checked
     weighed: Weighed
-    memory: Memory
 
 
 class QuantizerStage:
@@ -242,9 +238,9 @@ class QuantizerStage:
         return self._check(self._coded_items())
 
     def settle(self) -> Settled:
-        """The same, what validation says about dense search and re-ranking, and a memory of training."""
+        """The same, and what validation says about dense search and re-ranking."""
         items = self._coded_items()
-        return Settled(self._check(items), self._weigh(items), self._remember(items))
+        return Settled(self._check(items), self._weigh(items))
 
     def _coded_items(self) -> CodedItems:
         quantizer, vectors = self.quantizer(), self.all_vectors(self.validation.items)
@@ -271,12 +267,6 @@ class QuantizerStage:
             lambda task, rows: self.all_vectors(queries[task], rows),
             count=self.settings.validated,
         )
-
-    def _remember(self, items: CodedItems) -> Memory:
-        queries, settings = self.queries, self.settings.memory
-        vectors = self.all_vectors(queries.parts) if settings.asked else np.zeros((0, self.items.width))
-        asked = AskedFor(vectors.astype(np.float32), queries.want, queries.owners, queries.items)
-        return remember(asked, items.codes, self.modality, settings, seed=self.seed)
 
     def validate(self) -> dict[str, float]:
         """Hit rate @5 by codes alone and by the geometry's beam, and what of the positives survives it."""

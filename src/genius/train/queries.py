@@ -39,8 +39,3 @@ class TrainingQueries:
     def positives(self, query: int) -> np.ndarray:
         """The numbers of the items that answer a query."""
         return self.items[self.starts[query] : self.starts[query + 1]]
-
-    @property
-    def owners(self) -> np.ndarray:
-        """The query that each of `items` answers, in rising order."""
-        return np.repeat(np.arange(len(self.want)), np.diff(self.starts))
