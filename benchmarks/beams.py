@@ -19,11 +19,11 @@ import numpy as np
 from measuring import Field, K, Kept, add_split, check_split, read_splits, show, stopped, union_members
 
 from genius.data.mbeir import Tree
-from genius.decode.decoding import Decoder
+from genius.decode.decoder import Decoder
 from genius.display import Table
 from genius.evaluate.coded import code
 from genius.model import Model
-from genius.search.beam import ranked_items
+from tests.oracles.beam import ranked_items
 
 BEAMS = (1, 5, 10, 20, 30, 50)
 SHARE = 0.99

@@ -37,22 +37,22 @@ from measuring import (
 )
 
 from genius.data.mbeir import Split, Tree
-from genius.decode.decoding import Decoder, Decoding
-from genius.decode.runtime import OnnxDecoder
+from genius.decode.decoder import Decoder, Decoding
+from genius.decode.onnx_decoder import OnnxDecoder
 from genius.display import Table
 from genius.evaluate.beamed import Coded
 from genius.evaluate.coded import code
 from genius.evaluate.run import training_view
 from genius.model import Model
-from genius.search.beam import BEAMS, prefix_survival, ranked_items
+from genius.search.codes import PackedCodes
 from genius.search.engine import Engine
 from genius.search.geometric import QuickGeometry
 from genius.search.hits import Mode
-from genius.search.packed import PackedCodes
-from genius.search.parts import Part
+from genius.search.segment_view import Part
 from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.loop import train
 from genius.train.run import read_recipe
+from tests.oracles.beam import BEAMS, prefix_survival, ranked_items
 
 TIMED = 30
 TIMED_MODES: tuple[Mode, ...] = ("paper", "fast")

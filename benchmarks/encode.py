@@ -22,13 +22,15 @@ from PIL import Image
 from tokenizers import Tokenizer
 from torch.nn import functional
 
-from genius.data.demo import demo_tree
 from genius.data.images import load
 from genius.data.mbeir import SPLITS, Tree
 from genius.data.text import clean
-from genius.encode import efficientnet, lite, weights
+from genius.demo.corpus import demo_tree
+from genius.encode import lite
+from genius.encode import lite_image as efficientnet
+from genius.encode import lite_weights as weights
 from genius.encode.checkpoints import read_checkpoint
-from genius.encode.runtime import cores, session
+from genius.runtime import cores, session
 
 BATCH = 16
 TEXT_BATCH = 64

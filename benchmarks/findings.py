@@ -22,24 +22,24 @@ from typing import Any
 import numpy as np
 from measuring import ROOT, add_split, check_split, exported, read_splits, trained_on
 
+from genius.corpus.embedded import Embedded
 from genius.data.mbeir import Tree
 from genius.data.records import Modality
 from genius.data.tasks import Task
-from genius.decode.decoding import Decoder
+from genius.decode.decoder import Decoder
 from genius.decode.geometry import Geometry
 from genius.doctor.codes import confusion, purity
 from genius.evaluate.beamed import Coded
-from genius.evaluate.embedded import Embedded
 from genius.evaluate.run import training_view
 from genius.model import Model
-from genius.search.beam import BEAMS, beam_search, ranked_items
 from genius.search.exact import nearest
-from genius.search.trie import Trie
 from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.loop import train
 from genius.train.pairs import hit_rate
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from genius.train.run import read_recipe
+from tests.oracles.beam import BEAMS, beam_search, ranked_items
+from tests.oracles.trie import Trie
 
 AS_IT_IS = "as the recipe has it (modality given)"
 NOT_AUGMENTED = "no augmentation"

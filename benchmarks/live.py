@@ -22,7 +22,7 @@ from typing import Any
 
 from genius import Index, Item
 from genius.display import Table
-from genius.index.checking import describe
+from genius.index.inspect import describe
 
 BAR_SECONDS = 1.0
 SHARES = (0.0001, 0.001, 0.01, 0.1, 0.5, 1.0)

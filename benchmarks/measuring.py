@@ -17,25 +17,25 @@ from typing import Any
 
 import numpy as np
 
+from genius.corpus.embedded import Embedded, embed
+from genius.corpus.records import Pool, TaskQueries, read_pool, read_queries
 from genius.data.mbeir import UNION, Split, Tree
-from genius.decode.decoding import Decoder
-from genius.decode.runtime import TABLE, OnnxDecoder
+from genius.decode.decoder import Decoder
+from genius.decode.onnx_decoder import TABLE, OnnxDecoder
 from genius.display import Table
 from genius.doctor.examine import sampled
 from genius.encode import pipeline
-from genius.encode.corpus import Pool, TaskQueries, read_pool, read_queries
 from genius.evaluate.beamed import Coded
 from genius.evaluate.dense import Indexes
-from genius.evaluate.embedded import Embedded, embed
 from genius.evaluate.run import corpus_source, seen_answers
 from genius.model import Model
-from genius.search.beam import Beams, beam_search, items_under
-from genius.search.blend import blended_items, blended_queries
-from genius.search.rerank import rerank
-from genius.search.trie import Trie
 from genius.train.decoder import DecoderStage
 from genius.train.pairs import hit_rate
 from genius.train.run import Recipe, read_recipe
+from tests.oracles.beam import Beams, beam_search, items_under
+from tests.oracles.blend import blended_items, blended_queries
+from tests.oracles.rerank import rerank
+from tests.oracles.trie import Trie
 
 ROOT = Path(__file__).parents[1]
 K = 5

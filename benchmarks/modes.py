@@ -22,20 +22,20 @@ from typing import Any
 import numpy as np
 from measuring import Field, K, add_split, check_split, read_splits, show, union_members
 
+from genius.corpus.records import TaskQueries
 from genius.data.mbeir import Tree
-from genius.decode.decoding import Decoder
+from genius.decode.decoder import Decoder
 from genius.display import Table
-from genius.encode.corpus import TaskQueries
 from genius.evaluate.coded import code
 from genius.model import Model
 from genius.search.asked import halves
-from genius.search.beam import BEAMS
+from genius.search.beam import Found
+from genius.search.codes import PackedCodes
 from genius.search.engine import Engine
 from genius.search.geometric import QuickGeometry
 from genius.search.hits import Mode
-from genius.search.packed import PackedCodes
-from genius.search.parts import Part
-from genius.search.walk import Found
+from genius.search.segment_view import Part
+from tests.oracles.beam import BEAMS
 
 MODES: tuple[Mode, ...] = ("paper", "exact", "safe", "fast", "scan")
 PLAIN: tuple[Mode, ...] = ("paper", "exact")

@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from vector_quantize_pytorch import ResidualVQ
 
-from genius.encode.runtime import cores
 from genius.quantize.quantizer import Quantizer
+from genius.runtime import cores
 
 WIDTH = 768
 GROUPS = 500

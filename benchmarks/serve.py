@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import genius
-from genius.encode.runtime import cores
+from genius.runtime import cores
 
 BATCH = 32
 BAR_RATIO = 0.8
@@ -197,7 +197,7 @@ def _search_alone(
     go: Any,
     found: Any,
 ) -> None:
-    from genius.serve.run import share_of_cores
+    from genius.serve.server import share_of_cores
 
     with share_of_cores(workers, place):
         opened = genius.Index.open(index)

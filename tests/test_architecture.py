@@ -107,13 +107,13 @@ def test_help_is_light() -> None:
 
 def test_encoding_searching_evaluating_examining_and_serving_need_no_torch() -> None:
     pytest.importorskip("fastapi")
-    rooms = "encode.pipeline, genius.encode.lite, genius.encode.loaders, genius.model, genius.search.dense"
+    rooms = "encode.pipeline, genius.encode.lite, genius.encode.encoder, genius.model, genius.search.dense"
     codes = "quantize.packing, genius.decode.geometry, genius.search.beam, genius.search.engine"
-    doctor = "doctor.examine, genius.doctor.report, genius.doctor.pictures"
-    index = "index.index, genius.index.checking"
+    doctor = "doctor.examine, genius.doctor.report, genius.doctor.sheets"
+    index = "index.index, genius.index.inspect"
     code = (
         f"import genius.{rooms}, genius.{codes}, genius.evaluate.run, genius.evaluate.report, "
-        f"genius.{doctor}, genius.{index}, genius.serve.run, genius.serve.client"
+        f"genius.{doctor}, genius.{index}, genius.serve.server, genius.client.client"
     )
     assert not loaded_by(code) & {"torch", "transformers", "onnx", "matplotlib", "faiss"}
 

@@ -139,7 +139,7 @@ def test_openapi(home: Path) -> None:
     from starlette.testclient import TestClient
 
     from genius.serve.app import create_app
-    from genius.serve.settings import Settings
+    from genius.serve.config import Settings
 
     service = create_app(genius.Index.open(home / "index"), Settings(home / "index"))
     with TestClient(service, base_url="http://127.0.0.1:8000") as client:

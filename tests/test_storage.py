@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from genius import atomic, manifest, storage
+from genius import atomic, storage
+from genius import storage as manifest
 from genius.errors import DamagedError, InputError, MismatchError
 
 

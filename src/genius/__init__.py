@@ -9,23 +9,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from genius.client.client import Client
     from genius.data.read import Collection, read
     from genius.data.records import ImageBytes, ImageFile, Item, Modality, Query
     from genius.errors import DamagedError, GeniusError, InputError, MismatchError, MissingError
-    from genius.index.hit import Hit, Hits
+    from genius.index.hits import Hit, Hits
     from genius.index.index import Index
     from genius.model import Model
-    from genius.serve.client import Client
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Client": "genius.serve.client",
+    "Client": "genius.client.client",
     "Collection": "genius.data.read",
     "DamagedError": "genius.errors",
     "GeniusError": "genius.errors",
-    "Hit": "genius.index.hit",
-    "Hits": "genius.index.hit",
+    "Hit": "genius.index.hits",
+    "Hits": "genius.index.hits",
     "ImageBytes": "genius.data.records",
     "ImageFile": "genius.data.records",
     "Index": "genius.index.index",

@@ -15,19 +15,18 @@ import numpy as np
 from genius import storage
 from genius.data.records import MODALITIES, Item, Query
 from genius.data.text import clean, query_text
-from genius.decode.decoding import Decoder
+from genius.decode.decoder import Decoder
 from genius.decode.geometry import Geometry
+from genius.decode.onnx_decoder import Precision
 from genius.decode.opening import open_decoder
-from genius.decode.runtime import Precision
+from genius.encode.direct import Rows, image_rows, loaded, text_rows
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
-from genius.encode.rows import Rows, image_rows, loaded, text_rows
-from genius.encode.runtime import cores, session
 from genius.errors import InputError, MismatchError, MissingError
-from genius.quantize.modality import wanted_codes
-from genius.quantize.parts import Parts, gather
-from genius.quantize.quantizer import Quantizer
+from genius.quantize.fusion_inputs import Parts, gather
+from genius.quantize.quantizer import Quantizer, wanted_codes
+from genius.runtime import cores, session
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -264,7 +263,7 @@ class Model:
 
     @cached_property
     def _fused(self) -> Any:
-        from genius.encode.joined_clip import JoinedClip
+        from genius.encode.clip_fusion import JoinedClip
 
         clip: Any = self.encoder
         return JoinedClip.by_tokens(clip, self.settings["fusion"], self._artifact.file("fusion.safetensors"))

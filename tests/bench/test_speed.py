@@ -16,11 +16,11 @@ pytest.importorskip("threadpoolctl")
 
 from PIL import Image
 
-from genius.bench import ours
-from genius.bench.building import measure_building
+from genius.bench import systems as ours
+from genius.bench.index import measure_building
 from genius.bench.plot import plot_speeds
-from genius.bench.sizes import measure_storage
 from genius.bench.speed import SIZES, SpeedSettings, measure_speed, table
+from genius.bench.storage import measure_storage
 from genius.bench.timing import System, measure
 from genius.bench.world import World, made_up_codes, make_world, open_world
 from genius.errors import InputError

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
 from genius import Index, Item, Model
-from genius.bench.whole import STEPS, measure_whole, table
+from genius.bench.search import STEPS, measure_whole, table
 from genius.bench.world import real_world
 from genius.errors import InputError
 from tests.pictures import write_square

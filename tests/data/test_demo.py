@@ -10,12 +10,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from genius.data import demo, packages
-from genius.data.emoji import Emoji, difference, read_emoji, split_of
+from genius import download as packages
 from genius.data.mbeir import SPLITS, Tree
-from genius.data.packages import Package
 from genius.data.records import ImageFile, Item, Query
 from genius.data.tasks import Task
+from genius.demo import corpus as demo
+from genius.demo.emoji import Emoji, difference, read_emoji, split_of
+from genius.download import Package
 from genius.errors import DamagedError
 from tests.data.test_emoji import RUNNERS, Everything, row
 from tests.data.test_packages import tarball

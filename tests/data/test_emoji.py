@@ -2,10 +2,10 @@
 
 import pytest
 
-from genius.data.emoji import Emoji, changes, difference, picture_key, read_emoji, split_of
-from genius.data.emoji_tags import MOST_ROWS, tag_texts
-from genius.data.emoji_text import PROMPTS, prompts, request
 from genius.data.tasks import TASK_MODALITIES
+from genius.demo.emoji import Emoji, changes, difference, picture_key, read_emoji, split_of
+from genius.demo.tags import MOST_ROWS, tag_texts
+from genius.demo.wording import PROMPTS, prompts, request
 
 TONE_CODES = ("1F3FB", "1F3FC", "1F3FD", "1F3FE", "1F3FF")
 TONE_NAMES = ("light", "medium-light", "medium", "medium-dark", "dark")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from genius.data import packages
-from genius.data.packages import Package, fetch, members
+from genius import download as packages
+from genius.download import Package, fetch, members
 from genius.errors import DamagedError, MissingError
 
 

@@ -8,9 +8,9 @@ from collections import defaultdict
 import platformdirs
 import pytest
 
-from genius.data import demo
 from genius.data.images import load
 from genius.data.mbeir import SPLITS, Tree
+from genius.demo import corpus as demo
 from tests.data.test_demo import key_of, vendor_of
 
 REAL = platformdirs.user_cache_path("genius") / "demo" / f"emoji-{demo.VERSION}"

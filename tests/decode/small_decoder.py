@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from genius.decode.decoder import CodeNetwork, DecoderSettings
+from genius.decode.t5 import CodeNetwork, DecoderSettings
 
 WIDTH = 10
 """Of query vectors."""

@@ -10,9 +10,9 @@ torch = pytest.importorskip("torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from genius.decode.decoder import CodeNetwork, DecoderSettings, distance_buckets  # noqa: E402
-from genius.decode.decoding import Decoder  # noqa: E402
-from genius.decode.torch_decoding import TorchDecoder  # noqa: E402
+from genius.decode.decoder import Decoder  # noqa: E402
+from genius.decode.t5 import CodeNetwork, DecoderSettings, distance_buckets  # noqa: E402
+from genius.decode.torch_decoder import TorchDecoder  # noqa: E402
 from genius.errors import InputError  # noqa: E402
 from tests.decode.small_decoder import (  # noqa: E402
     SETTINGS,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genius.decode import geometry
-from genius.decode.decoding import Decoder
+from genius.decode.decoder import Decoder
 from genius.decode.geometry import Geometry, fit_temperature
 from genius.errors import InputError
 

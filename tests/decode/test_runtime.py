@@ -18,16 +18,16 @@ from hypothesis import strategies as st  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 from genius.decode import export  # noqa: E402
-from genius.decode.decoder import CodeNetwork  # noqa: E402
-from genius.decode.decoding import Decoder  # noqa: E402
+from genius.decode.decoder import Decoder  # noqa: E402
 from genius.decode.export import export_decoder  # noqa: E402
-from genius.decode.runtime import WEIGHTS, OnnxDecoder, Precision, graph_file  # noqa: E402
-from genius.decode.torch_decoding import TorchDecoder  # noqa: E402
+from genius.decode.onnx_decoder import WEIGHTS, OnnxDecoder, Precision, graph_file  # noqa: E402
+from genius.decode.t5 import CodeNetwork  # noqa: E402
+from genius.decode.torch_decoder import TorchDecoder  # noqa: E402
 from genius.errors import GeniusError, InputError  # noqa: E402
-from genius.search.beam import Beams, beam_search, ranked_items  # noqa: E402
-from genius.search.trie import Trie  # noqa: E402
 from tests.decode.small_decoder import SIZES, as_t5, network, queries, some_codes  # noqa: E402
 from tests.decode.test_decoder import changed  # noqa: E402
+from tests.oracles.beam import Beams, beam_search, ranked_items  # noqa: E402
+from tests.oracles.trie import Trie  # noqa: E402
 
 NETWORK = network()
 CODES = np.unique(some_codes(150), axis=0)
@@ -244,7 +244,7 @@ def test_an_opened_decoder_needs_no_torch(tmp_path: Path) -> None:
     code = f"""
 import sys, numpy
 from pathlib import Path
-from genius.decode.runtime import OnnxDecoder
+from genius.decode.onnx_decoder import OnnxDecoder
 decoder = OnnxDecoder.open(Path({str(tmp_path)!r}).joinpath, {SIZES}, threads=1)
 scores = decoder.begin(numpy.load({str(tmp_path / "vectors.npy")!r}), numpy.array({codes})).scores()
 numpy.save({str(tmp_path / "scores.npy")!r}, scores)

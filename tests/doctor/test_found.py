@@ -6,7 +6,7 @@ import pytest
 from genius.decode.geometry import Geometry
 from genius.doctor.found import best_ranks, hit_rate, survival
 from genius.quantize.quantizer import Quantizer
-from genius.search.trie import Trie
+from tests.oracles.trie import Trie
 
 
 def test_ranks_are_those_of_a_sort() -> None:

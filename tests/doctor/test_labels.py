@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from genius.doctor.labels import Background, label, words
+from genius.data.labels import Background, label, words
 
 
 def background(*texts: str) -> Background:

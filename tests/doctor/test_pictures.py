@@ -8,9 +8,8 @@ from PIL import Image
 
 from genius.data.mbeir import Tree
 from genius.data.records import MODALITIES
-from genius.doctor.maps import main_components, without_modality, write_map
-from genius.doctor.pictures import carriers, chosen_tiles, examples, parse_pattern, write_sheets, written
-from genius.doctor.plots import write_plots
+from genius.doctor.plots import main_components, without_modality, write_map, write_plots
+from genius.doctor.sheets import carriers, chosen_tiles, examples, parse_pattern, write_sheets, written
 from genius.errors import InputError
 from tests.doctor.test_health import GOOD, made
 
@@ -65,7 +64,7 @@ def test_sheets_are_pictures(miniature: Path, tmp_path: Path) -> None:
 
 
 def test_a_sheet_says_what_its_items_have_in_common(miniature: Path) -> None:
-    from genius.doctor.pictures import Shown, _gather
+    from genius.doctor.sheets import Shown, _gather
 
     tree = Tree(miniature)
     reds = [number for number, item in enumerate(tree.items("val")) if "red" in (item.text or "")]
@@ -74,7 +73,7 @@ def test_a_sheet_says_what_its_items_have_in_common(miniature: Path) -> None:
     assert len(shown.texts) == len(reds)
     assert sorted(shown.items) == reds[:2]
     assert background.texts == sum(1 for item in tree.items("val") if item.text)
-    from genius.doctor.labels import label
+    from genius.data.labels import label
 
     assert label(shown.texts, background) == "red"
 

@@ -11,7 +11,9 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from genius import storage
-from genius.encode import efficientnet, lite, minilm, pipeline
+from genius.encode import lite, pipeline
+from genius.encode import lite_image as efficientnet
+from genius.encode import lite_text as minilm
 from tests.miniature import COLOURS
 
 # blocks of a small network: width, kernel, stride, in the seven stages of the paper

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genius.encode.cache import FeatureCache, content_key
+from genius.encode.feature_cache import FeatureCache, content_key
 
 WIDTH = 5
 

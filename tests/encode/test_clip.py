@@ -13,7 +13,7 @@ from PIL import Image
 
 from genius.encode import clip as clip_file
 from genius.encode.clip import Clip, ClipLoader
-from genius.encode.clip_pixels import Preprocessing
+from genius.encode.clip_preprocess import Preprocessing
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
 from tests.encode.small_clip import (

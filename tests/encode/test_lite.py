@@ -11,8 +11,9 @@ from PIL import Image
 pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
-from genius.data.packages import Package
-from genius.encode import lite, weights
+from genius.download import Package
+from genius.encode import lite
+from genius.encode import lite_weights as weights
 from genius.errors import DamagedError, MissingError
 from tests.encode.small_towers import write_small_towers
 

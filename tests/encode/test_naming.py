@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from genius.encode.naming import LIKELIEST, Naming  # noqa: E402
+from genius.encode.lite import LIKELIEST, Naming  # noqa: E402
 from genius.encode.projection import Projection  # noqa: E402
 from genius.errors import InputError  # noqa: E402
 

@@ -132,7 +132,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tests.encode import test_pipeline as pipeline
-from genius.encode.cache import FeatureCache
+from genius.encode.feature_cache import FeatureCache
 add, left = FeatureCache.add, int(sys.argv[3])
 def killing(self, keys, rows):
     global left

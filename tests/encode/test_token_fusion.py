@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from genius.encode.clip import Clip  # noqa: E402
-from genius.encode.token_fusion import (  # noqa: E402
+from genius.encode.clip_fusion import (  # noqa: E402
     TokenFusion,
     TokenFusionSettings,
     distance_buckets,

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genius.encode import efficientnet, minilm
+from genius.encode import lite_image as efficientnet
+from genius.encode import lite_text as minilm
 from genius.errors import InputError
 from tests.encode.small_towers import BLOCKS, efficientnet_weights
 

@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 
 from genius import storage
 from genius.cli import app
+from genius.corpus.embedded import embed
+from genius.corpus.records import read_pool, read_queries
 from genius.data.mbeir import Tree
-from genius.encode.corpus import read_pool, read_queries
 from genius.errors import InputError, MissingError
 from genius.evaluate.coded import code, coded_systems
-from genius.evaluate.embedded import embed
 from genius.evaluate.run import corpus_source, evaluate_model
 from genius.model import Model
 from genius.train.quantizer import QuantizerSettings

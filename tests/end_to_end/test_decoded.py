@@ -18,24 +18,24 @@ from typer.testing import CliRunner
 
 from genius import Index, storage
 from genius.cli import app
+from genius.corpus.embedded import embed
+from genius.corpus.records import read_pool, read_queries
 from genius.data.mbeir import Tree
-from genius.decode.decoder import CodeNetwork, DecoderSettings
-from genius.decode.torch_decoding import TorchDecoder
+from genius.decode.t5 import CodeNetwork, DecoderSettings
+from genius.decode.torch_decoder import TorchDecoder
 from genius.doctor.examine import examine
-from genius.encode.corpus import read_pool, read_queries
 from genius.errors import InputError, MissingError
 from genius.evaluate.beamed import Coded
 from genius.evaluate.coded import code
-from genius.evaluate.embedded import embed
 from genius.evaluate.run import corpus_source
 from genius.model import Model
 from genius.quantize.codebooks import CodebookSettings
-from genius.search.beam import beam_search, ranked_items
-from genius.search.trie import Trie
+from genius.train.gate import verdict_on
 from genius.train.run import Recipe, duration, plan, read_recipe, train_model
-from genius.train.sound import verdict_on
 from tests.coded import RECIPE as CODED
 from tests.encode.small_towers import use_small_towers, write_small_towers
+from tests.oracles.beam import beam_search, ranked_items
+from tests.oracles.trie import Trie
 
 ROOT = Path(__file__).parents[2]
 RECIPE = (

@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 
 from genius import storage
 from genius.cli import app
+from genius.corpus.records import read_pool, read_queries
 from genius.data.mbeir import Tree
 from genius.doctor.examine import examine, sampled
 from genius.encode import lite, pipeline
-from genius.encode.corpus import read_pool, read_queries
 from genius.errors import InputError, MissingError
 from genius.evaluate.run import corpus_source
 from genius.model import Model

@@ -18,14 +18,14 @@ pytest.importorskip("onnx")
 from typer.testing import CliRunner  # noqa: E402
 
 from genius import model as model_file  # noqa: E402
-from genius import storage  # noqa: E402
+from genius import storage
 from genius.cli import app  # noqa: E402
 from genius.data.images import load  # noqa: E402
 from genius.data.mbeir import Tree  # noqa: E402
 from genius.data.records import Item, Query  # noqa: E402
 from genius.encode import pipeline  # noqa: E402
 from genius.encode.clip import Clip  # noqa: E402
-from genius.encode.token_fusion import TokenFusion, TokenFusionSettings, tokens_of  # noqa: E402
+from genius.encode.clip_fusion import TokenFusion, TokenFusionSettings, tokens_of  # noqa: E402
 from genius.errors import MismatchError  # noqa: E402
 from genius.evaluate.run import evaluate_model  # noqa: E402
 from genius.model import Model  # noqa: E402

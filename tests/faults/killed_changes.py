@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from genius.data.records import ImageBytes, Item
-from genius.index import committing
-from genius.index.checking import describe
+from genius.index import writer as committing
 from genius.index.entries import item_of
+from genius.index.inspect import describe
 from tests.faults.killed_writers import watch_calls
 from tests.index.made_up_index import coded, open_made_up
 

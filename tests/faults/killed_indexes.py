@@ -17,12 +17,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from genius.index import build, committing
-from genius.index.build import Builder, only_writer
+from genius.index import ingest as build
+from genius.index import writer as committing
 from genius.index.catalogue import Catalogue
-from genius.index.checking import describe
-from genius.index.committing import Committer
-from genius.index.view import make_folder
+from genius.index.ingest import Builder, only_writer
+from genius.index.inspect import describe
+from genius.index.snapshot import make_folder
+from genius.index.writer import Committer
 from tests.faults.killed_writers import watch_calls
 from tests.index.made_up import CODING, made_up_codes, made_up_items
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numba.core import caching
 
-from genius import compiling
-from genius.compiling import compiled, compiled_loosely
+from genius import jit as compiling
+from genius.jit import compiled, compiled_loosely
 
 
 def test_without_a_place_to_keep_them_loops_are_compiled_anew(

@@ -18,9 +18,9 @@ import pytest
 
 from genius.data.records import Item
 from genius.errors import GeniusError
-from genius.index import committing
-from genius.index.build import only_writer
-from genius.index.checking import describe
+from genius.index import writer as committing
+from genius.index.ingest import only_writer
+from genius.index.inspect import describe
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, open_made_up
 

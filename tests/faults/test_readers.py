@@ -7,7 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
-from genius.index.checking import describe
+from genius.index.inspect import describe
 from tests.faults.changing_writer import states
 from tests.index.made_up_index import open_made_up
 

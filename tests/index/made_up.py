@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from genius.data.records import MODALITIES, ImageBytes, Item
-from genius.encode.cache import content_key
+from genius.encode.feature_cache import content_key
 from genius.errors import InputError
-from genius.index.coding import CodedItems
+from genius.index.item_encoder import CodedItems
 from genius.index.segments import Block, Coding, Segment, open_segment, write_segment
 from genius.search.asked import halves as lengths
-from genius.search.packed import PackedCodes
+from genius.search.codes import PackedCodes
 
 WIDTH = 6
 CODING = Coding((3, 4, 4), semantic=1, told=True)

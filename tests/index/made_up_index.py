@@ -13,9 +13,9 @@ import numpy as np
 from genius.data.records import Item, Query
 from genius.decode.geometry import Geometry
 from genius.index.catalogue import Catalogue
-from genius.index.coding import CodedItems
 from genius.index.index import Index
-from genius.index.view import is_index, make_folder
+from genius.index.item_encoder import CodedItems
+from genius.index.snapshot import is_index, make_folder
 from genius.model import Model
 from genius.quantize.quantizer import Quantizer
 from tests.index.made_up import CODING, WIDTH, made_up_codes

@@ -6,17 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genius import manifest
+from genius import storage as manifest
 from genius.data.records import ImageBytes, Item
 from genius.errors import DamagedError, GeniusError, InputError
-from genius.index import build, committing
-from genius.index.build import Added, Builder, only_writer
+from genius.index import ingest as build
+from genius.index import writer as committing
 from genius.index.catalogue import Catalogue
-from genius.index.checking import describe
-from genius.index.committing import Committer
 from genius.index.entries import item_of
+from genius.index.ingest import Added, Builder, only_writer
+from genius.index.inspect import describe
 from genius.index.segments import open_segment, segment_path
-from genius.index.view import is_index, make_folder
+from genius.index.snapshot import is_index, make_folder
+from genius.index.writer import Committer
 from tests.index.made_up import CODING, made_up_codes, made_up_items
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from genius.errors import DamagedError, GeniusError
-from genius.index import database
+from genius.index import sqlite as database
 from genius.index.catalogue import FILE, Catalogue
-from genius.index.database import TooLongError
 from genius.index.disk import DiskError, disk_said
+from genius.index.sqlite import TooLongError
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, open_made_up
 

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genius.errors import InputError
-from genius.index.filters import CONDITIONS, DEPTH, LISTED, condition
-from genius.index.where import filter_of
+from genius.index.filters import CONDITIONS, DEPTH, LISTED, condition, filter_of
 
 ABSENT = object()
 ORDER = {"$lt": operator.lt, "$lte": operator.le, "$gt": operator.gt, "$gte": operator.ge}

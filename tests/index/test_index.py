@@ -23,10 +23,12 @@ from genius.data.mbeir import Tree
 from genius.data.records import MODALITIES
 from genius.data.text import clean
 from genius.encode import pipeline
-from genius.encode.rows import image_rows, text_rows
+from genius.encode.direct import image_rows, text_rows
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
-from genius.index import build, coding, committing
-from genius.index.asking import LONG
+from genius.index import ingest as build
+from genius.index import item_encoder as coding
+from genius.index import writer as committing
+from genius.index.query import LONG
 from genius.train.run import read_recipe
 from tests.coded import train_coded
 from tests.pictures import write_square

@@ -17,10 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from genius.data.records import ImageBytes, ImageFile, Item
 from genius.errors import GeniusError, InputError
-from genius.index import committing
-from genius.index.checking import describe
+from genius.index import writer as committing
 from genius.index.index import NO_MATCH
-from genius.index.leftovers import opening
+from genius.index.inspect import describe
+from genius.index.locks import opening
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, coded, like, likeness, open_made_up
 from tests.index.test_filters import fits

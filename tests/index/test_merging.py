@@ -7,8 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genius.index.committing import BLOCK
-from genius.index.merging import merge, taken_in
+from genius.index.writer import BLOCK, merge, taken_in
 from tests.index.made_up import CODING, LEARNED, block, in_memory
 
 

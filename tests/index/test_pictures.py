@@ -14,11 +14,12 @@ from PIL import Image
 
 from genius.data.images import load
 from genius.data.records import ImageBytes, ImageSource, Item, Query
-from genius.encode import rows
-from genius.encode.rows import image_rows, portions
-from genius.index import asking, coding
+from genius.encode import direct as rows
+from genius.encode.direct import image_rows, portions
+from genius.index import item_encoder as coding
+from genius.index import query as asking
 from genius.model import Model
-from genius.quantize.parts import Parts, gather
+from genius.quantize.fusion_inputs import Parts, gather
 from tests.pictures import encoded, png_header
 
 SIDE = 20

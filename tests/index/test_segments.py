@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from genius.errors import DamagedError, InputError, MismatchError
 from genius.index import segments
-from genius.index.merging import merge
 from genius.index.segments import Coding, gather, open_segment, write_segment
-from genius.search.packed import PackedCodes
+from genius.index.writer import merge
+from genius.search.codes import PackedCodes
 from tests.index.made_up import CODING, EXACT, LEARNED, NO_FIRST, NONE, block, segment
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from genius.data.records import Item
 from genius.errors import GeniusError
-from genius.index import selecting
+from genius.index import snapshot as selecting
 from genius.index.index import NO_MATCH
 from genius.index.searcher import Searcher
 from tests.index.made_up import made_up_items

@@ -14,8 +14,7 @@ from genius.data.collection import SeenIds
 from genius.data.mbeir import Tree
 from genius.data.mbeir_writer import write_tree
 from genius.data.records import ImageFile, Item, Modality, Query
-from genius.data.rows import safe_path
-from genius.data.tables import write_items
+from genius.data.tables import safe_path, write_items
 from genius.data.tasks import TASK_MODALITIES, Task
 from genius.errors import InputError
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from genius.decode.geometry import Geometry
 from genius.errors import InputError
-from genius.quantize.codebook import Codebook
-from genius.quantize.codebooks import MODALITIES, Codebooks, CodebookSettings, FirstCode
+from genius.quantize.codebooks import MODALITIES, Codebook, Codebooks, CodebookSettings, FirstCode
 
 FIRST: tuple[FirstCode, ...] = ("given", "learned", "classifier", "none")
 

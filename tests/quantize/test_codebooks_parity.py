@@ -13,8 +13,7 @@ import torch
 from vector_quantize_pytorch import ResidualVQ, VectorQuantize
 from vector_quantize_pytorch.vector_quantize_pytorch import rotate_to
 
-from genius.quantize.codebook import Codebook
-from genius.quantize.codebooks import Codebooks, CodebookSettings, rotated
+from genius.quantize.codebooks import Codebook, Codebooks, CodebookSettings, rotated
 from tests.quantize.test_codebooks import generator, modalities, vectors
 
 WIDTH, LEVELS, SIZE = 12, 4, 16

@@ -6,10 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genius.encode.export import export
-from genius.encode.runtime import session
+from genius.encode.onnx_export import export
 from genius.errors import InputError
 from genius.quantize.fusion import Fusion, FusionSettings
+from genius.runtime import session
 
 WIDTH, HIDDEN = 6, 5
 NAMES = ("joined", "image", "has_image", "text", "has_text")

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genius.encode.runtime import session
-from genius.quantize import narrowing
-from genius.quantize.narrowing import BYTE, Nearest
+from genius.quantize import nearest as narrowing
+from genius.quantize.nearest import BYTE, Nearest
 from genius.quantize.quantizer import Quantizer
+from genius.runtime import session
 
 SCALES = [1e-18, 1e-3, 1.0, 1e18]
 ALL = 65536

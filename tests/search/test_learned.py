@@ -7,13 +7,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from genius.decode.torch_decoding import TorchDecoder
-from genius.search.beam import beam_search
-from genius.search.packed import PackedCodes
-from genius.search.parts import Part
-from genius.search.trie import Trie
-from genius.search.walk import walk
+from genius.decode.torch_decoder import TorchDecoder
+from genius.search.beam import walk
+from genius.search.codes import PackedCodes
+from genius.search.segment_view import Part
 from tests.decode.small_decoder import SIZES, network, queries, some_codes
+from tests.oracles.beam import beam_search
+from tests.oracles.trie import Trie
 
 
 @pytest.mark.parametrize("known", [False, True])

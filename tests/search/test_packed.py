@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genius.errors import DamagedError, InputError
-from genius.search import packed
-from genius.search.packed import PackedCodes
+from genius.search import codes as packed
+from genius.search.codes import PackedCodes
 
 SIZES = st.lists(st.sampled_from([1, 2, 3, 5, 16, 100, 4096, 65536]), min_size=2, max_size=9).filter(
     lambda sizes: sum((size - 1).bit_length() for size in sizes) <= 128

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 
 from genius.search import kernels
-from genius.search.packed import PackedCodes
-from genius.search.parts import Part, Prefixes, expand
-from genius.search.walk import walk
+from genius.search.beam import walk
+from genius.search.codes import PackedCodes
+from genius.search.segment_view import Part, Prefixes, expand
 from tests.search.pools import Pool, pools
 from tests.search.test_beam import Table
 

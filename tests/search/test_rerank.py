@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genius.search.beam import beam_search
-from genius.search.rerank import rerank
-from genius.search.trie import Trie
+from tests.oracles.beam import beam_search
+from tests.oracles.rerank import rerank
+from tests.oracles.trie import Trie
 from tests.search.test_beam import Table
 
 

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genius.errors import InputError, MismatchError
-from genius.search import reranking
+from genius.search import rerank as reranking
 from genius.search.asked import Asked, halves
-from genius.search.blend import blended_items, blended_queries
-from genius.search.packed import PackedCodes
-from genius.search.parts import Part
-from genius.search.reranking import numbers, offsets, rank
-from genius.search.walk import walk, whole
+from genius.search.beam import walk, whole
+from genius.search.codes import PackedCodes
+from genius.search.rerank import numbers, offsets, rank
+from genius.search.segment_view import Part
+from tests.oracles.blend import blended_items, blended_queries
 from tests.search.pools import Pool, items_below, pools
 
 few = settings(deadline=None)

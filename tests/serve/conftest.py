@@ -23,8 +23,8 @@ from genius import Index
 from genius.data.mbeir import Tree
 from genius.encode import pipeline
 from genius.serve.app import create_app
-from genius.serve.connections import Config
-from genius.serve.settings import Settings
+from genius.serve.config import Settings
+from genius.serve.server import Config
 
 Serve = Callable[..., TestClient]
 

@@ -19,11 +19,11 @@ from starlette.testclient import TestClient
 
 from genius import ImageBytes, ImageFile, Index, Item
 from genius.errors import InputError
-from genius.index import database
+from genius.index import sqlite as database
 from genius.index.disk import DiskError
+from genius.serve.atlas import parse_prefix, written
 from genius.serve.batching import Batcher
-from genius.serve.cells import parse_prefix, written
-from genius.serve.settings import Limits
+from genius.serve.config import Limits
 from tests.pictures import encoded, square
 from tests.serve.conftest import Serve
 

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("fastapi")
 
 from genius.serve.batching import Batcher
-from genius.serve.pool import Pool
-from genius.serve.refusals import Refusal
+from genius.serve.errors import Refusal
+from genius.serve.thread_pool import Pool
 
 
 class Held:

@@ -16,7 +16,7 @@ import genius
 from genius import Client, Hit, ImageBytes, ImageFile, Index, Item, Query
 from genius.data.images import load
 from genius.errors import GeniusError, InputError, MismatchError
-from genius.index.committing import Compacted
+from genius.index.writer import Compacted
 from tests.pictures import encoded, square, write_square
 
 Running = Callable[..., str]

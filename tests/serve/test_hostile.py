@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 
 from genius import ImageFile, Index, Item
 from genius.errors import InputError
-from genius.serve.models import _depth
-from genius.serve.settings import LONGEST_TEXT, Limits, Settings
+from genius.serve.config import LONGEST_TEXT, Limits, Settings
+from genius.serve.schemas import _depth
 from tests.pictures import encoded, png_header, square
 from tests.serve.conftest import Serve
 

@@ -18,7 +18,7 @@ pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright import sync_api
 
 from genius import Index
-from genius.serve.settings import Settings
+from genius.serve.config import Settings
 from tests.pictures import square
 from tests.serve.conftest import running_service
 

@@ -19,8 +19,8 @@ import gc, json, sys
 from pathlib import Path
 from numba.core.dispatcher import Dispatcher
 from starlette.testclient import TestClient
-from genius.serve.run import open_app
-from genius.serve.settings import Settings
+from genius.serve.server import open_app
+from genius.serve.config import Settings
 
 def kinds():
     loops = [one for one in gc.get_objects() if isinstance(one, Dispatcher)]

@@ -27,11 +27,11 @@ from genius.cli import app
 from genius.cli import search as search_command
 from genius.cli import serve as serve_command
 from genius.errors import GeniusError, InputError
-from genius.search.beam import BEAMS
-from genius.serve import run
-from genius.serve.models import SearchRequest
-from genius.serve.run import serve
-from genius.serve.settings import Limits, Settings
+from genius.serve import server as run
+from genius.serve.config import Limits, Settings
+from genius.serve.schemas import SearchRequest
+from genius.serve.server import serve
+from tests.oracles.beam import BEAMS
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from genius import Index, Item
 from genius.serve.app import create_app
-from genius.serve.settings import Settings
+from genius.serve.config import Settings
 
 schemathesis = pytest.importorskip(
     "schemathesis", reason="schemathesis is not installed (pip install .[dev])"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from genius.decode.decoder import DecoderSettings
+from genius.decode.t5 import DecoderSettings
 from genius.evaluate.beamed import Coded
 from genius.quantize.quantizer import Quantizer
 from genius.train import distributed

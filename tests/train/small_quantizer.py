@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from genius.corpus.embedded import Embedded
+from genius.corpus.records import Pool, Records, TaskQueries
 from genius.data.tasks import Task
-from genius.encode.corpus import Pool, Records, TaskQueries
-from genius.evaluate.embedded import Embedded
 from genius.quantize.codebooks import CodebookSettings
 from genius.quantize.fusion import FusionSettings
-from genius.quantize.parts import Parts, gather
+from genius.quantize.fusion_inputs import Parts, gather
 from genius.train import distributed
 from genius.train.loop import LoopSettings, train
 from genius.train.quantizer import QuantizerSettings, QuantizerStage

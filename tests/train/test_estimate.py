@@ -4,19 +4,19 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from genius.decode.decoder import CodeNetwork, DecoderSettings  # noqa: E402
+from genius.decode.t5 import CodeNetwork, DecoderSettings  # noqa: E402
 from genius.quantize.codebooks import CodebookSettings  # noqa: E402
 from genius.quantize.fusion import Fusion, FusionSettings  # noqa: E402
 from genius.train.decoder import DecoderLoopSettings, DecoderTraining  # noqa: E402
-from genius.train.encoder import EncoderSettings  # noqa: E402
-from genius.train.estimate import (  # noqa: E402
+from genius.train.heads import EncoderSettings  # noqa: E402
+from genius.train.loop import LoopSettings  # noqa: E402
+from genius.train.plan import (  # noqa: E402
     decoder_products,
     encoder_products,
     pace,
     quantizer_products,
     seconds,
 )
-from genius.train.loop import LoopSettings  # noqa: E402
 from genius.train.quantizer import QuantizerSettings  # noqa: E402
 
 

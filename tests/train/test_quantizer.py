@@ -14,7 +14,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 from genius.errors import InputError  # noqa: E402
 from genius.train import distributed  # noqa: E402
-from genius.train.contrast import Batch, contrastive  # noqa: E402
+from genius.train.batches import Batch, contrastive  # noqa: E402
 from genius.train.loop import train  # noqa: E402
 from genius.train.quantizer import QuantizerSettings  # noqa: E402
 from tests.train.processes import losses, run_alone_and_together, run_and_kill  # noqa: E402

@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 
 from genius.data.mbeir import Tree  # noqa: E402
 from genius.data.text import clean  # noqa: E402
-from genius.encode.token_fusion import TokenFusionSettings  # noqa: E402
+from genius.encode.clip_fusion import TokenFusionSettings  # noqa: E402
 from genius.errors import InputError  # noqa: E402
 from genius.train.loop import train  # noqa: E402
 from genius.train.pairs import read_training, read_validation  # noqa: E402

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from genius.train.weighing import Sides, weigh
+from genius.train.validation import Sides, weigh
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from genius.bench import others, ours
+from genius.bench import rivals as others
+from genius.bench import systems as ours
 from genius.bench.timing import System, measure, one_thread
 from genius.bench.world import World, make_world, real_world
 from genius.display import Table

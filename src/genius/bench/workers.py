@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from genius.bench import ours
+from genius.bench import systems as ours
 from genius.bench.speed import SpeedSettings
 from genius.bench.timing import one_thread
 from genius.bench.world import make_world, open_world

@@ -18,8 +18,8 @@ from genius.errors import InputError
 from genius.index.index import Index
 from genius.progress import bar
 from genius.search.asked import halves
-from genius.search.packed import PackedCodes
-from genius.search.parts import Part
+from genius.search.codes import PackedCodes
+from genius.search.segment_view import Part
 
 BLOCK = 1 << 14
 SHARES = (0.4, 0.4, 0.2)

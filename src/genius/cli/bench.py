@@ -106,7 +106,7 @@ def storage(
     as_json: Json = False,
 ) -> None:
     """Bytes that an item takes in files: our codes, embeddings, product quantization and graphs."""
-    from genius.bench.sizes import measure_storage, table
+    from genius.bench.storage import measure_storage, table
     from genius.progress import log_to_terminal
 
     log_to_terminal()
@@ -127,7 +127,7 @@ def index(
     as_json: Json = False,
 ) -> None:
     """How long it takes to make and to open an index of items that are coded, and what memory that needs."""
-    from genius.bench.building import measure_building, table
+    from genius.bench.index import measure_building, table
 
     found = [measure_building(count, width=width) for count in items or (10_000, 100_000)]
     if as_json:
@@ -153,7 +153,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """From a text or a picture to hits: how long, with the shares of encoder, decoder and what follows."""
-    from genius.bench.whole import measure_whole, table
+    from genius.bench.search import measure_whole, table
     from genius.index.index import Index
     from genius.progress import log_to_terminal
 

@@ -31,9 +31,9 @@ def demo(
     require("torch", "train", "the demo, which trains a model,")
     require("matplotlib", "evaluate", "the demo, which draws what it measured,")
     from genius.cli.show import show
-    from genius.data.demo import demo_tree
     from genius.data.mbeir import Tree
-    from genius.encode import weights
+    from genius.demo.corpus import demo_tree
+    from genius.encode import lite_weights as weights
     from genius.encode.pipeline import default_cache
     from genius.progress import log_to_terminal
     from genius.train.run import plan, read_recipe, train_model
@@ -75,12 +75,12 @@ def _measure(tree: Path, model: Model, out: Path) -> str:
     """Evaluate the model, look at some pictures, and ask the doctor."""
     from genius.data.mbeir import Tree
     from genius.data.tasks import Task
+    from genius.demo.naming import name_pictures
     from genius.doctor.examine import examine
-    from genius.doctor.pictures import write_pictures
+    from genius.doctor.sheets import write_pictures
     from genius.encode.pipeline import default_cache
     from genius.evaluate.report import table, write_results
     from genius.evaluate.run import evaluate_model
-    from genius.evaluate.spot_check import name_pictures
 
     result = evaluate_model(tree, model.path, split="test", cache=default_cache())
     write_results(out / "results", result)
@@ -110,11 +110,11 @@ def _index(tree: Path, out: Path) -> None:
     import shutil
     import sys
 
-    from genius.cli.examples import show_examples
     from genius.data.mbeir import Tree
+    from genius.demo.examples import show_examples
     from genius.index.catalogue import Catalogue
     from genius.index.index import Index
-    from genius.index.view import is_index
+    from genius.index.snapshot import is_index
     from genius.model import Model
 
     path, model = out / "index", Model.open(out / "model")

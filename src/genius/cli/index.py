@@ -37,7 +37,7 @@ def index(
     """Put the items of SOURCE into an index; stopped, it goes on where it was when it is started again."""
     from genius.errors import InputError
     from genius.index.index import Index
-    from genius.index.view import is_index
+    from genius.index.snapshot import is_index
 
     counted = collect(source, root, strict)
     kept: Any = embeddings or "int8"
@@ -63,7 +63,7 @@ def add_all(
 ) -> None:
     """Add a collection to an index, and say what became of it."""
     from genius.cli.show import show_failures
-    from genius.encode.runtime import cores
+    from genius.runtime import cores
 
     report = target.add(collection, strict=strict, workers=workers or cores(), total=total)
     typer.echo(

@@ -11,7 +11,7 @@ import typer
 from genius.display import Table
 
 if TYPE_CHECKING:
-    from genius.index.hit import Hit, Hits
+    from genius.index.hits import Hit, Hits
 
 LETTERS = 40
 """Of a text in a row of the table."""
@@ -62,8 +62,8 @@ def search(
     """Find the items of INDEX that answer a text, an image or both, or are like another item."""
     import orjson
 
+    from genius.index.filters import filter_of
     from genius.index.index import Index
-    from genius.index.where import filter_of
     from genius.progress import log_to_terminal
 
     log_to_terminal()

@@ -44,9 +44,9 @@ def serve(
 
     for module in ("fastapi", "uvicorn", "prometheus_client", "python_multipart"):
         require(module, "serve", "serving an index")
-    from genius.serve.run import Started
-    from genius.serve.run import serve as run
-    from genius.serve.settings import TOKEN_VARIABLE, Limits, Settings
+    from genius.serve.config import TOKEN_VARIABLE, Limits, Settings
+    from genius.serve.server import Started
+    from genius.serve.server import serve as run
 
     if token is None and os.environ.get(TOKEN_VARIABLE) == "":
         raise InputError(f"{TOKEN_VARIABLE} is empty: set it to a token, or unset it to let everybody in")

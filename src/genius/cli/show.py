@@ -36,7 +36,7 @@ def show(
     """Tell what PATH is, what made it and whether it is whole."""
     from genius import storage
     from genius.data.mbeir import is_tree
-    from genius.index.view import is_index
+    from genius.index.snapshot import is_index
 
     if is_index(path):
         _show_index(path, verify, as_json)
@@ -82,7 +82,7 @@ def _show_artifact(path: Path, verify: bool, as_json: bool) -> None:
 def _show_index(path: Path, verify: bool, as_json: bool) -> None:
     import orjson
 
-    from genius.index.checking import describe
+    from genius.index.inspect import describe
 
     found = describe(path, verify=verify)
     if as_json:
@@ -167,7 +167,7 @@ def _tree_tables(tree: Any) -> list[Table]:
 
 def _write_sheet(collection: Iterable[Any], total: int, path: Path) -> None:
     """A sheet of 36 items that lie evenly over the collection."""
-    from genius.data.sheet import contact_sheet, save, tile_of
+    from genius.data.contact_sheet import contact_sheet, save, tile_of
 
     step = max(1, total // 36)
     save(contact_sheet(tile_of(item) for item in itertools.islice(collection, 0, step * 36, step)), path)

@@ -12,7 +12,7 @@ import orjson
 from genius.data.collection import Collection, Located, Report
 from genius.data.folder import is_image
 from genius.data.records import ImageInTar, Item
-from genius.data.rows import safe_path, scalars
+from genius.data.tables import safe_path, scalars
 from genius.errors import InputError
 
 LEFT_OUT = ("key", "caption", "exif")

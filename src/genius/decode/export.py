@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from genius.decode.decoder import CodeNetwork, DecoderLayer
-from genius.decode.decoding import Decoder
-from genius.decode.runtime import MANY, OnnxDecoder, Precision, head_name
-from genius.decode.torch_decoding import TorchDecoder
+from genius.decode.decoder import Decoder
+from genius.decode.onnx_decoder import MANY, OnnxDecoder, Precision, head_name
+from genius.decode.t5 import CodeNetwork, DecoderLayer
+from genius.decode.torch_decoder import TorchDecoder
 from genius.encode.onnx_graph import Graph
 from genius.errors import GeniusError, InputError, require
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from genius.decode.decoding import check_queries, log_softmax
+from genius.decode.decoder import check_queries, log_softmax
 from genius.errors import InputError
 
 FLOATS = 1 << 24

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from genius.decode.decoding import Decoder
-from genius.decode.runtime import WEIGHTS, OnnxDecoder, Precision
+from genius.decode.decoder import Decoder
+from genius.decode.onnx_decoder import WEIGHTS, OnnxDecoder, Precision
 from genius.errors import require
 
 
@@ -26,7 +26,7 @@ def open_decoder(
     if device is None:
         return OnnxDecoder.open(file, described["sizes"], precision=precision, threads=threads)
     require("torch", "train", "decoding on a device")
-    from genius.decode.torch_decoding import TorchDecoder
+    from genius.decode.torch_decoder import TorchDecoder
 
     network = described["network"]
     return TorchDecoder.open(file(WEIGHTS), vector_width, described["sizes"], network, device)

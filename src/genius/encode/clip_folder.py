@@ -15,9 +15,9 @@ import orjson
 
 from genius import storage
 from genius.encode.checkpoints import read_checkpoint
-from genius.encode.clip_pixels import Preprocessing
+from genius.encode.clip_preprocess import Preprocessing
 from genius.errors import InputError, MismatchError, MissingError, require
-from genius.manifest import Json, record_of
+from genius.storage import Json, record_of
 
 PURPOSE = "encoding with CLIP or SigLIP"
 ARTIFACT, FORMAT = "clip", 1

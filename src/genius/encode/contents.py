@@ -10,7 +10,7 @@ import numpy as np
 from genius.data.mbeir import SPLITS, UNION, Tree
 from genius.data.records import ImageSource, Item, Query
 from genius.data.text import clean, query_text
-from genius.encode.cache import content_key
+from genius.encode.feature_cache import content_key
 from genius.encode.features import ABSENT
 from genius.errors import InputError
 

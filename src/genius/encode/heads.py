@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn import functional
 
 from genius.data import records
-from genius.encode.naming import Naming
+from genius.encode.lite import Naming
 from genius.encode.projection import Projection, kept_parts
 from genius.errors import InputError
 

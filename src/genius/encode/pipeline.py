@@ -21,14 +21,14 @@ from PIL import Image
 from genius.data.images import load
 from genius.data.mbeir import Tree
 from genius.data.records import ImageSource
-from genius.encode.cache import FeatureCache, content_key
 from genius.encode.contents import Contents
+from genius.encode.direct import portions
 from genius.encode.encoder import Encoder, EncoderLoader
+from genius.encode.feature_cache import FeatureCache, content_key
 from genius.encode.features import Features, is_of, write_features
-from genius.encode.rows import portions
-from genius.encode.runtime import cores
 from genius.errors import GeniusError, InputError
 from genius.progress import bar
+from genius.runtime import cores
 
 IMAGE_BATCH = 16
 TEXT_BATCH = 512

@@ -20,7 +20,7 @@ from genius import storage
 from genius.encode.checkpoints import read_checkpoint
 from genius.encode.clip_folder import ARTIFACT, FORMAT, TOKENIZER_FILES, open_tokenizer
 from genius.errors import InputError, MismatchError
-from genius.manifest import Json, record_of
+from genius.storage import Json, record_of
 
 Weights = Mapping[str, np.ndarray]
 Shapes = dict[str, tuple[int, ...]]

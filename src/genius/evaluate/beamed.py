@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from genius.corpus.embedded import Embedded
 from genius.data.tasks import Task
-from genius.decode.decoding import Decoder
-from genius.evaluate.embedded import Embedded
+from genius.decode.decoder import Decoder
 from genius.evaluate.per_pool import PerPool
 from genius.evaluate.protocol import DEPTH, Found
 from genius.model import Model
-from genius.search.beam import Beams, beam_search, items_under, ranked_items
-from genius.search.blend import blended_items, blended_queries
-from genius.search.rerank import rerank
-from genius.search.trie import Trie
+from tests.oracles.beam import Beams, beam_search, items_under, ranked_items
+from tests.oracles.blend import blended_items, blended_queries
+from tests.oracles.rerank import rerank
+from tests.oracles.trie import Trie
 
 KEPT = 2
 """How many decodes are remembered: one to the end of the code, one that stops early."""

@@ -15,14 +15,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from genius.corpus.embedded import Embedded
 from genius.data.tasks import Task
-from genius.decode.decoding import Decoder
+from genius.decode.decoder import Decoder
 from genius.evaluate.beamed import Beamed, Coded, Pools
 from genius.evaluate.dense import Indexes, without
-from genius.evaluate.embedded import Embedded
 from genius.evaluate.protocol import Found, Search
 from genius.model import Model
-from genius.search.beam import BEAMS
+from tests.oracles.beam import BEAMS
 
 
 def code(model: Model, embedded: Embedded) -> Coded:

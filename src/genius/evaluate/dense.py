@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from genius.corpus.embedded import Embedded
+from genius.corpus.records import Pool, Rows, TaskQueries
 from genius.data.tasks import Task
-from genius.encode.corpus import Pool, Rows, TaskQueries
 from genius.encode.features import ABSENT
-from genius.evaluate.embedded import Embedded
 from genius.evaluate.per_pool import PerPool
 from genius.evaluate.protocol import DEPTH, Found, Search
 from genius.search.dense import DenseIndex

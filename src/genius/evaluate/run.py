@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from genius import __version__
+from genius.corpus.embedded import embed
+from genius.corpus.records import Pool, TaskQueries, read_pool, read_queries
 from genius.data.mbeir import Split, Tree
 from genius.data.tasks import Task
 from genius.encode.contents import ContentRows, Contents
-from genius.encode.corpus import Pool, TaskQueries, read_pool, read_queries
 from genius.encode.features import Features
 from genius.encode.pipeline import tree_features
 from genius.errors import InputError
 from genius.evaluate.coded import code, coded_systems
 from genius.evaluate.dense import Compared, Indexes, dense_systems, own_items
-from genius.evaluate.embedded import embed
 from genius.evaluate.protocol import Benchmark, Evaluation, PoolName, run_protocol
 from genius.model import Model
 

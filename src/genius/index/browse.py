@@ -20,8 +20,8 @@ from genius.errors import InputError
 from genius.index.catalogue import Catalogue
 from genius.index.entries import item_of
 from genius.index.segments import Coding, Segment
-from genius.index.view import View
-from genius.search.packed import PackedCodes
+from genius.index.snapshot import View
+from genius.search.codes import PackedCodes
 
 AT_ONCE = 1 << 16
 """How many codes are unpacked at a time."""

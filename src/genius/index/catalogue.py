@@ -18,9 +18,9 @@ import numpy as np
 import orjson
 
 from genius.errors import InputError, MismatchError
-from genius.index.database import Database, TooLongError
 from genius.index.entries import COLUMNS, Entry
 from genius.index.filters import Condition
+from genius.index.sqlite import Database, TooLongError
 
 FILE = "catalogue.sqlite"
 FORMAT = 1

@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from genius.decode.decoding import Decoder
-from genius.decode.runtime import Precision
+from genius.decode.decoder import Decoder
+from genius.decode.onnx_decoder import Precision
 from genius.errors import InputError
 from genius.model import Model
 from genius.search.geometric import QuickGeometry

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 from genius.data.records import MODALITIES, ImageFile, ImageInTar, ImageSource, Item
-from genius.encode.cache import content_key
+from genius.encode.feature_cache import content_key
 from genius.errors import DamagedError, InputError
 
 COLUMNS = ("id", "modality", "text", "image", "picture", "metadata", "content")

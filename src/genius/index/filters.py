@@ -17,6 +17,7 @@ Nothing of a filter is ever pasted into SQL: keys and values are bound parameter
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from typing import Any
 
 import orjson
 
-from genius.data.records import check_scalar
+from genius.data.records import Scalar, check_scalar
 from genius.errors import InputError
 
 DEPTH = 16
@@ -264,3 +265,58 @@ def _unknown(name: object, known: Sequence[str], where: str) -> InputError:
 
 def _short(value: object) -> str:
     return reprlib.repr(value)  # which is never long or deep
+
+
+_FORM = re.compile(
+    r"\s*(?P<key>.+?)(?:\s*(?P<sign>!=|<=|>=|==|=|<|>)\s*|\s+(?P<word>in)\s+)(?P<value>.*?)\s*", re.DOTALL
+)
+_SIGNS = {"<": "$lt", "<=": "$lte", ">": "$gt", ">=": "$gte"}
+
+
+def filter_of(conditions: Sequence[str]) -> dict[str, Any] | None:
+    """The filter that holds if all conditions do; None if there are none. Raises InputError.
+
+    A value that looks like a number may also be a text of that look: `code=42` finds both; in double quotes
+    it is a text only. `true`, `false` and `null` are what JSON means by them.
+    """
+    if not conditions:
+        return None
+    found = [_condition(text) for text in conditions]
+    return found[0] if len(found) == 1 else {"$and": found}
+
+
+def _condition(text: str) -> dict[str, Any]:
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise InputError(
+            f"{text!r} is no condition: write one like brand=acme, price<50 or 'colour in red,blue'"
+        )
+    key, sign, value = form["key"], form["sign"] or form["word"], form["value"]
+    if sign == "<" and value.startswith(">"):
+        raise InputError(f"{text!r} is no condition: not equal is written !=")
+    if sign == "in" and not value:
+        raise InputError(f"{text!r} is no condition: values are missing behind in")
+    if sign in _SIGNS:
+        if not value:
+            raise InputError(f"{text!r} is no condition: a number or a text is missing behind {sign}")
+        first, *_ = _values(value)
+        return {key: {_SIGNS[sign]: first}}
+    if sign == "in":
+        return {key: {"$in": [one for part in _list(value) for one in _values(part)]}}
+    return {key: {"$nin" if sign == "!=" else "$in": _values(value)}}
+
+
+def _list(value: str) -> list[str]:
+    """What stands between commas; a comma inside double quotes is none."""
+    return [part.strip() for part in re.findall(r'(?:"(?:\\.|[^"\\])*"|[^,])+', value)]
+
+
+def _values(text: str) -> list[Scalar]:
+    """What a text may stand for, the likeliest first."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return [text]
+    if isinstance(value, str):
+        return [value]
+    return [value, text] if isinstance(value, int | float | bool | None) else [text]

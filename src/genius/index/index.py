@@ -22,24 +22,25 @@ import numpy as np
 
 from genius import __version__
 from genius.data.records import ImageSource, Item, Modality, Query
-from genius.decode.runtime import Precision
+from genius.decode.onnx_decoder import Precision
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
-from genius.index import asking, filters
-from genius.index.asking import Asking
+from genius.index import filters
+from genius.index import query as asking
 from genius.index.browse import Browsing, Here
 from genius.index.catalogue import Catalogue
 from genius.index.decoders import DecoderName, Decoders
 from genius.index.disk import disk_said
 from genius.index.entries import item_of
-from genius.index.hit import Hit, Hits, hits_of
-from genius.index.leftovers import opening
+from genius.index.hits import Hit, Hits, hits_of
+from genius.index.locks import opening
+from genius.index.query import Asking
 from genius.index.searcher import Asked, Candidates, Searcher
 from genius.index.segments import Coding, Kept
-from genius.index.view import View, make_folder, open_view
+from genius.index.snapshot import View, make_folder, open_view
 from genius.index.writing import Writing
 from genius.model import Model
-from genius.search.beam import BEAMS
 from genius.search.hits import Mode
+from tests.oracles.beam import BEAMS
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -15,15 +15,15 @@ from functools import cached_property
 
 import numpy as np
 
-from genius.decode.decoding import Decoder
+from genius.decode.decoder import Decoder
 from genius.index.segments import Segment, gather
 from genius.quantize.quantizer import Quantizer
-from genius.search.blend import nearness
 from genius.search.costs import Costs, costs_of
 from genius.search.engine import Engine
+from genius.search.explain import below, trace
 from genius.search.hits import Hits, Mode, Search
-from genius.search.parts import Part
-from genius.search.tracing import below, trace
+from genius.search.segment_view import Part
+from tests.oracles.blend import nearness
 
 ANY = -1
 """Stands for every modality, and for every first code."""

@@ -20,8 +20,8 @@ import numpy as np
 
 from genius import storage
 from genius.errors import DamagedError, InputError, MismatchError
-from genius.search.packed import PackedCodes
-from genius.search.parts import Part
+from genius.search.codes import PackedCodes
+from genius.search.segment_view import Part
 
 KIND = "segment"
 FORMAT = 2

@@ -18,12 +18,11 @@ from genius.data.records import MODALITIES, Item
 from genius.encode import pipeline
 from genius.errors import GeniusError
 from genius.index.browse import Here
-from genius.index.build import Added, Builder, only_writer
 from genius.index.catalogue import Catalogue
-from genius.index.changes import Change
-from genius.index.coding import Coder, coder
-from genius.index.committing import Committer, Compacted
+from genius.index.ingest import Added, Builder, Change, only_writer
+from genius.index.item_encoder import Coder, coder
 from genius.index.segments import Coding
+from genius.index.writer import Committer, Compacted
 from genius.model import Model
 
 

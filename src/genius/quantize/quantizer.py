@@ -1,4 +1,4 @@
-"""Vectors to codes and back, in numpy: what searching and indexing need of a trained quantizer."""
+"""What first codes stand for: a learned one means what most of its items are."""
 
 from __future__ import annotations
 
@@ -10,11 +10,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from genius.encode.runtime import cores
+from genius.data.records import MODALITIES
 from genius.errors import InputError
+from genius.runtime import cores
 
 if TYPE_CHECKING:
-    from genius.quantize.narrowing import Nearest
+    from genius.quantize.nearest import Nearest
+
+
+def majority(codes: np.ndarray, modality: np.ndarray, quantizer: Quantizer) -> list[int]:
+    """Which modality most items with each first code have; of a code that none has, its own number."""
+    if quantizer.first == "none":
+        return []
+    table = np.zeros((quantizer.sizes[0], len(MODALITIES)), np.int64)
+    np.add.at(table, (codes[:, 0], modality), 1)
+    return [int(row.argmax()) if row.any() else number for number, row in enumerate(table)]
+
+
+def wanted_codes(modality_of: list[int], want: int, count: int) -> np.ndarray | None:
+    """The first code of queries that want a modality; any where no code stands for it alone."""
+    if not modality_of:
+        return None
+    fitting = [code for code, modality in enumerate(modality_of) if modality == want]
+    return np.full(count, fitting[0] if len(fitting) == 1 else -1)
+
 
 BLOCK = 256
 FIRST = ("given", "learned", "classifier", "none")
@@ -67,7 +86,7 @@ class Quantizer:
     @cached_property
     def _levels(self) -> list[Nearest]:
         """What finds the codes of each level. Searching needs none, and numba takes a while to import."""
-        from genius.quantize.narrowing import Nearest
+        from genius.quantize.nearest import Nearest
 
         told = [(book, -0.5 * np.square(book, dtype=np.float64).sum(1)) for book in self.codebooks]
         if self.classifier is not None:

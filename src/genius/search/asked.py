@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.search.packed import PackedCodes
+from genius.search.codes import PackedCodes
 
 BLOCK = 1 << 13  # quantized vectors at a time
 NEAR = 256  # vectors of a codebook at a time: half a megabyte, which stays near the processor

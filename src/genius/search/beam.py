@@ -1,245 +1,253 @@
-"""Beam search over the codes that exist: the best prefixes of each query, level by level."""
+"""Beam search over parts, which goes as deep as it has to: one function, one limit.
+
+It finds what `beam.beam_search` finds over a tree of all parts' items, and may stop earlier: when few enough
+items are left below a query's beams, they are all taken, and nothing is lost that going on would have kept.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from genius.decode.decoding import Decoder, Decoding
-from genius.encode.runtime import cores
+from genius.decode.decoder import Decoder, Decoding
 from genius.errors import InputError, MismatchError
-from genius.search.trie import Trie
-
-FLOATS = 1 << 22
-"""How many scores a decoder gives at a time: 16 MB. Queries are searched in blocks that keep to it."""
-
-BEAMS = 50
-"""The usual width of a beam, in the paper too."""
+from genius.search import kernels
+from genius.search.segment_view import Part, Prefixes, expand
+from tests.oracles.beam import FLOATS
 
 
 @dataclass(frozen=True, eq=False)
-class Beams:
-    """What a beam search found, for each query best first; fewer than `beams` where there is no more.
+class Found:
+    """The prefixes that a search ended with, by query and best first; of equal ones the smaller codes.
 
     Attributes:
-        scores: summed log-probabilities float32 [queries, beams], -inf where there is no beam.
-        codes: the codes int64 [queries, beams, depth], -1 where there is no beam.
-        alive: for each level the nodes int64 [queries, beams] that were in the beam after it, -1 for none.
-        gains: the log-probability of each code float32 [queries, beams, depth], 0 where there is no beam.
+        bounds: which are whose: query i has those from bounds[i] up to bounds[i + 1], int64 [queries + 1].
+        scores: summed log-probabilities, float32 [prefixes].
+        gains: what each level added, float32 [prefixes, levels]; NaN below the depth.
+        starts, ends: the run of rows below each in each part, int64 [parts, prefixes].
+        depths: how many codes the prefixes of each query have, int64 [queries]; 0 where nothing was found.
     """
 
+    bounds: np.ndarray
     scores: np.ndarray
-    codes: np.ndarray
-    alive: tuple[np.ndarray, ...]
     gains: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    depths: np.ndarray
+
+    def __len__(self) -> int:
+        """How many queries there are."""
+        return len(self.depths)
 
     @property
-    def depth(self) -> int:
-        """How many levels were searched."""
-        return len(self.alive)
+    def queries(self) -> np.ndarray:
+        """Whose each prefix is, int64 [prefixes]."""
+        return np.repeat(np.arange(len(self)), np.diff(self.bounds))
 
-    @property
-    def nodes(self) -> np.ndarray:
-        """The nodes at that depth, int64 [queries, beams], -1 where there is no beam."""
-        return self.alive[-1]
+    def below(self, parts: Sequence[Part]) -> np.ndarray:
+        """How many items are below each prefix, int64 [prefixes]."""
+        items = np.zeros(len(self.scores), np.int64)
+        for part, starts, ends in zip(parts, self.starts, self.ends, strict=True):
+            items += part.under(starts, ends)
+        return items
 
-    def replaced(self, queries: np.ndarray, others: Beams) -> Beams:
-        """These beams, but for some queries, by number, whose beams are `others`."""
-
-        def put(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-            both = mine.copy()
-            both[queries] = theirs
-            return both
-
-        alive = tuple(put(mine, theirs) for mine, theirs in zip(self.alive, others.alive, strict=True))
-        scores, codes = put(self.scores, others.scores), put(self.codes, others.codes)
-        return Beams(scores, codes, alive, put(self.gains, others.gains))
+    def of(self, numbers: np.ndarray) -> Prefixes:
+        """The prefixes, as those of queries with other numbers [queries]."""
+        return Prefixes(numbers[self.queries], self.starts, self.ends, self.scores, self.gains)
 
 
-def beam_search(
+def walk(
     decoder: Decoder,
-    trie: Trie,
+    parts: Sequence[Part],
     vectors: np.ndarray,
     beams: int,
     *,
-    depth: int | None = None,
     first: np.ndarray | None = None,
-) -> Beams:
-    """The `beams` codes of `trie` with the greatest summed log-probability for each query, by beam search.
-
-    After each level the best `beams` prefixes of a query go on; of equal ones the smaller codes come first. A
-    code whose score is -inf is never taken. A query's result does not depend on the others (but a decoder's
-    matrix products may round differently in other company).
+    limit: int | None = None,
+) -> Found:
+    """The best `beams` prefixes of each query, by beam search over the codes that exist in any of the parts.
 
     Args:
-        decoder: scores the next code; its log-probabilities are taken as they are, over all codes of a level
-            and not only those that exist.
-        trie: the codes that exist.
+        decoder: scores the next code.
+        parts: what is searched, as one pool.
         vectors: a vector for each query, [queries, width].
-        beams: how many prefixes go on.
-        depth: after which level to stop; without it, the last.
+        beams: how many prefixes go on after each level; of equal ones the smaller codes.
         first: the first code that each query wants [queries], -1 for any. A code that is given adds nothing
-            to the score: the first level's score is then 0. If all are given, the decoder begins behind them.
+            to the score.
+        limit: without it, all levels are searched. With it, a query is finished as soon as at most so many
+            items are below its beams, or so few different codes that no beam could be lost any more (with 0,
+            only then); not before a semantic code was chosen.
     """
-    depth = trie.levels if depth is None else depth
-    _check(decoder, trie, vectors, beams, depth, first)
-    shape = (len(vectors), beams)
-    scores = np.full(shape, -np.inf, np.float32)
-    alive = np.full((depth, *shape), -1, np.int64)
-    steps = np.zeros((*shape, depth), np.float32)
-    block = max(1, FLOATS // (beams * max(decoder.sizes[:depth])))
-
-    def search(start: int) -> None:
-        some = slice(start, start + block)
-        wanted = None if first is None else first[some]
-        _search(decoder, trie, vectors[some], wanted, scores[some], alive[:, some], steps[some])
-
-    with ThreadPoolExecutor(cores()) as threads:
-        list(threads.map(search, range(0, len(vectors), block)))
-    codes = np.full((*shape, depth), -1, np.int64)
-    found = alive[-1] >= 0
-    codes[found] = trie.prefixes(depth, alive[-1][found])
-    return Beams(scores, codes, tuple(alive), steps)
+    check(decoder, parts, vectors, beams, first)
+    wanted = np.full(len(vectors), -1) if first is None else np.asarray(first, np.int64)
+    block = max(1, FLOATS // (beams * max(decoder.sizes)))
+    ended: list[Prefixes] = []
+    depths = np.zeros(len(vectors), np.int64)
+    for known in (True, False):
+        chosen = np.flatnonzero((wanted >= 0) == known)
+        for start in range(0, len(chosen), block):
+            some = chosen[start : start + block]
+            walker = _Walker(decoder, parts, beams, limit, some, depths, ended)
+            walker.run(vectors[some], wanted[some] if known else None)
+    return gathered(parts, ended, depths)
 
 
-def _search(
-    decoder: Decoder,
-    trie: Trie,
-    vectors: np.ndarray,
-    first: np.ndarray | None,
-    scores: np.ndarray,
-    alive: np.ndarray,
-    steps: np.ndarray,
-) -> None:
-    """Search one block of queries and write what is found into `scores`, `alive` and `steps`.
+def whole(parts: Sequence[Part], count: int, first: np.ndarray | None = None) -> Found:
+    """Everything that each of `count` queries may find, without a search: all items, or its first code's."""
+    wanted = np.full(count, -1) if first is None else np.asarray(first, np.int64)
+    roots = _roots(parts, wanted, np.arange(count))
+    return gathered(parts, [roots], np.where(wanted >= 0, 1, 0))
 
-    Living beams are rows, and what may follow them are candidates, both in the order of their queries.
-    """
-    known = first is not None and bool((first >= 0).all())
-    decoding: Decoding | None = None if known else decoder.begin(vectors)
-    queries = np.arange(len(vectors))
-    ranks = nodes = np.zeros(len(vectors), np.int64)
-    totals = np.zeros(len(vectors), np.float32)
-    path = np.zeros((len(vectors), 0), np.float32)  # the log-probabilities that led to each row
-    for level, after in enumerate(alive):
-        rows, nodes, codes = trie.children(level, nodes)
-        gains = np.zeros(len(rows), np.float32) if decoding is None else decoding.scores()[rows, codes]
-        if level == 0 and first is not None:
-            wanted = first[rows]
-            gains = np.where(wanted == codes, np.float32(0), np.where(wanted < 0, gains, -np.inf))
-        totals = totals[rows] + gains
-        best, ranks = _best(queries[rows], totals, nodes, scores.shape)
-        rows, nodes, codes, totals = rows[best], nodes[best], codes[best], totals[best]
-        path = np.column_stack([path[rows], gains[best]])
-        queries = queries[rows]
-        after[queries, ranks] = nodes
-        if not len(rows):
+
+def gathered(parts: Sequence[Part], ended: Sequence[Prefixes], depths: np.ndarray) -> Found:
+    """Prefixes of finished queries, each query's together and best first."""
+    levels = len(parts[0].packed.sizes)
+    empty = np.empty((len(parts), 0), np.int64)
+    none = Prefixes(
+        np.empty(0, np.int64), empty, empty, np.empty(0, np.float32), np.empty((0, levels), np.float32)
+    )
+    every = [none, *ended]
+    queries, totals = (
+        np.concatenate([getattr(some, name) for some in every]) for name in ("queries", "totals")
+    )
+    order = np.lexsort((np.arange(len(queries)), -totals, queries))
+    return Found(
+        np.searchsorted(queries[order], np.arange(len(depths) + 1)),
+        totals[order],
+        np.concatenate([some.gains for some in every])[order],
+        np.concatenate([some.starts for some in every], axis=1)[:, order],
+        np.concatenate([some.ends for some in every], axis=1)[:, order],
+        depths,
+    )
+
+
+def _roots(parts: Sequence[Part], wanted: np.ndarray, queries: np.ndarray) -> Prefixes:
+    """One prefix for each query: nothing yet, or the first code it wants. Where nothing is allowed, none."""
+    levels = len(parts[0].packed.sizes)
+    runs = np.zeros((2, len(parts), len(queries)), np.int64)
+    for number, part in enumerate(parts):
+        for code in np.unique(wanted):
+            run = part.first_run(int(code)) if code >= 0 else part.run()
+            runs[:, number, wanted == code] = np.array(run)[:, None]
+    gains = np.full((len(queries), levels), np.nan, np.float32)
+    gains[wanted >= 0, 0] = 0
+    roots = Prefixes(queries, runs[0], runs[1], np.zeros(len(queries), np.float32), gains)
+    return roots[(runs[1] > runs[0]).any(axis=0)]
+
+
+@dataclass
+class _Walker:
+    """One block of queries on their way; what is finished goes into `depths` and `ended`."""
+
+    decoder: Decoder
+    parts: Sequence[Part]
+    beams: int
+    limit: int | None
+    numbers: np.ndarray
+    depths: np.ndarray
+    ended: list[Prefixes]
+
+    def run(self, vectors: np.ndarray, first: np.ndarray | None) -> None:
+        """Search from the root, or from behind the first codes where all are given."""
+        wanted = np.full(len(vectors), -1) if first is None else first
+        prefixes = _roots(self.parts, wanted, np.arange(len(vectors)))
+        level = 0 if first is None else 1
+        if level:
+            prefixes = self._finish(prefixes, level)[0]
+        if not len(prefixes):
             return
-        if level + 1 == len(alive):
-            break
-        if decoding is None:  # only now, with those queries whose first code exists
-            decoding = decoder.begin(vectors[rows], codes)
-        else:
-            decoding.advance(rows, codes)
-    scores[queries, ranks] = totals
-    steps[queries, ranks] = path
+        vectors = vectors[prefixes.queries]
+        # Without a first code to begin with, a decoder need not know that one could be given.
+        decoding: Decoding = (
+            self.decoder.begin(vectors)
+            if first is None
+            else self.decoder.begin(vectors, first[prefixes.queries])
+        )
+        for depth in range(level + 1, len(self.decoder.sizes) + 1):
+            prefixes, parents, codes = expand(
+                self.parts, depth - 1, prefixes, decoding.scores(), len(wanted), self.beams
+            )
+            prefixes, going = self._finish(prefixes, depth)
+            if not len(prefixes):
+                return
+            decoding.advance(parents[going], codes[going])
+
+    def _finish(self, prefixes: Prefixes, depth: int) -> tuple[Prefixes, np.ndarray]:
+        """Put away the queries that are finished; returns the other prefixes, and which those are."""
+        done = np.zeros(len(self.numbers), bool)
+        if depth == len(self.decoder.sizes):
+            done[:] = True
+        elif self.limit is not None and depth > self.parts[0].packed.layout.semantic:
+            done = self._few(prefixes, self.limit)
+        over = done[prefixes.queries]
+        if over.any():
+            some = prefixes[over]
+            self.depths[self.numbers[some.queries]] = depth
+            self.ended.append(
+                Prefixes(self.numbers[some.queries], some.starts, some.ends, some.totals, some.gains)
+            )
+        going = np.flatnonzero(~over)
+        return prefixes[going], going
+
+    def _few(self, prefixes: Prefixes, limit: int) -> np.ndarray:
+        """Which queries have few enough items below them, or no more codes than beams: bool [queries]."""
+        items = sum(
+            part.under(starts, ends)
+            for part, starts, ends in zip(self.parts, prefixes.starts, prefixes.ends, strict=True)
+        )
+        few = np.bincount(prefixes.queries, items, len(self.numbers)) <= max(limit, self.beams)
+        rest = ~few[prefixes.queries]
+        if rest.any():
+            few |= self._codes(prefixes[rest]) <= self.beams
+        return np.asarray(few)
+
+    def _codes(self, prefixes: Prefixes) -> np.ndarray:
+        """How many different codes are below each query's prefixes, counted until they are too many."""
+        count, most = len(self.numbers), self.beams + 1
+        bounds = np.searchsorted(prefixes.queries, np.arange(count + 1))
+        seen, total = [], np.zeros(count, np.int64)
+        for number, part in enumerate(self.parts):
+            heads, owners = np.empty((count, most), np.int64), np.empty((count, most), np.int64)
+            found = kernels.buckets(
+                *part.words,
+                part.counts,
+                prefixes.starts[number],
+                prefixes.ends[number],
+                bounds,
+                heads,
+                owners,
+            )
+            there = np.arange(most) < found[:, None]
+            codes = part.packed.codes(heads[there])
+            seen.append(np.column_stack([owners[there], codes]))
+            total = np.maximum(total, found)
+        if len(self.parts) == 1:
+            return np.where(np.diff(bounds) > 0, total, most)
+        different = np.unique(np.concatenate(seen), axis=0)
+        counted = np.bincount(prefixes.queries[different[:, 0]], minlength=count)
+        return np.where(np.diff(bounds) > 0, np.maximum(counted, total), most)
 
 
-def _best(
-    queries: np.ndarray, totals: np.ndarray, nodes: np.ndarray, shape: tuple[int, ...]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The candidates that go on, in the order of their queries and best first, and the rank of each.
-
-    Sorting all candidates would take longer than scoring them. So the least score that can go on is found for
-    each query by partition, and only the candidates that reach it are sorted.
-    """
-    beams = shape[1]
-    places = _ranks(queries)
-    width = int(places.max(initial=-1)) + 1
-    reach = totals > -np.inf
-    if width > beams:
-        table = np.full((shape[0], width), -np.inf, np.float32)
-        table[queries, places] = totals
-        table.partition(width - beams, axis=1)
-        reach &= totals >= table[queries, width - beams]
-    best = np.flatnonzero(reach)
-    best = best[np.lexsort((nodes[best], -totals[best], queries[best]))]
-    ranks = _ranks(queries[best])
-    return best[ranks < beams], ranks[ranks < beams]
-
-
-def _ranks(groups: np.ndarray) -> np.ndarray:
-    """The place of each element in its group; groups are numbers in rising order."""
-    return np.arange(len(groups)) - np.searchsorted(groups, groups)
-
-
-def ranked_items(trie: Trie, beams: Beams, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first k items of each query: the beams best first, and the items below a beam by number.
-
-    Returns scores float32 and item numbers int64, both [queries, k], filled up with -inf and -1.
-    """
-    if k < 1:
-        raise InputError(f"k must be at least 1, not {k}")
-    scores = np.full((len(beams.nodes), k), -np.inf, np.float32)
-    items = np.full(scores.shape, -1, np.int64)
-    found = beams.nodes >= 0
-    starts, ends = trie.rows(beams.depth, np.where(found, beams.nodes, 0))
-    below = np.where(found, ends - starts, 0)
-    needed = found & (np.cumsum(below, axis=1) - below < k)  # beams behind the k-th item are not opened
-    queries, ranks = np.nonzero(needed)
-    positions, numbers = trie.items(beams.depth, beams.nodes[needed])
-    order = np.lexsort((numbers, positions))
-    places = _ranks(queries[positions])
-    shown = places < k
-    where = queries[positions][shown], places[shown]
-    items[where] = numbers[order][shown]
-    scores[where] = beams.scores[queries, ranks][positions][shown]
-    return scores, items
-
-
-def items_under(trie: Trie, beams: Beams) -> np.ndarray:
-    """How many items are under each query's beams, int64 [queries]."""
-    starts, ends = trie.rows(beams.depth, np.maximum(beams.nodes, 0))
-    return np.asarray(np.where(beams.nodes >= 0, ends - starts, 0).sum(axis=1))
-
-
-def prefix_survival(trie: Trie, beams: Beams, positives: Sequence[np.ndarray]) -> np.ndarray:
-    """The share of queries for which the beginning of some positive's code is in the beam, after each level.
-
-    `positives` are the numbers of the items that answer each query; a query without any counts as lost.
-    """
-    if len(positives) != len(beams.nodes) or not len(positives):
-        raise InputError(f"{len(beams.nodes)} queries need positives each, and there are {len(positives)}")
-    queries = np.repeat(np.arange(len(positives)), [len(items) for items in positives])
-    items = np.concatenate([np.asarray(items, np.int64) for items in positives])
-    survival = np.empty(beams.depth)
-    for level, nodes in enumerate(beams.alive):
-        count = trie.counts[level + 1]
-        owners, ranks = np.nonzero(nodes >= 0)
-        alive = owners * count + nodes[owners, ranks]  # a query and a node as one number
-        hits = np.isin(queries * count + trie.above(level + 1, items), alive)
-        survival[level] = len(np.unique(queries[hits])) / len(positives)
-    return survival
-
-
-def _check(
-    decoder: Decoder, trie: Trie, vectors: np.ndarray, beams: int, depth: int, first: np.ndarray | None
+def check(
+    decoder: Decoder, parts: Sequence[Part], vectors: np.ndarray, beams: int, first: np.ndarray | None
 ) -> None:
+    """Refuse what can't be searched."""
+    if not parts:
+        raise InputError("a search needs at least one part to search in")
     if beams < 1:
         raise InputError(f"a search needs at least one beam, not {beams}")
-    if not 1 <= depth <= trie.levels:
-        raise InputError(f"depth must be from 1 to {trie.levels}, not {depth}")
     if vectors.ndim != 2:
         raise InputError(f"queries must be vectors [queries, width], not of the shape {vectors.shape}")
     if not np.isfinite(vectors).all():
         raise InputError("queries must be finite vectors, and some hold NaN or infinity")
-    if len(decoder.sizes) != trie.levels or any(np.greater(trie.sizes, decoder.sizes)):
+    if any(part.packed.layout != parts[0].packed.layout for part in parts):
+        raise MismatchError("parts of one search need codes of the same levels, and these differ")
+    if tuple(decoder.sizes) != parts[0].packed.sizes:
         raise MismatchError(
-            f"the decoder knows levels of {list(decoder.sizes)} codes, and the items' codes need at least "
-            f"{list(trie.sizes)}: they were made by different models"
+            f"the decoder knows levels of {list(decoder.sizes)} codes, and the items' codes have "
+            f"{list(parts[0].packed.sizes)}: they were made by different models"
         )
     if first is not None and (first.shape != (len(vectors),) or first.min(initial=0) < -1):
         raise InputError("`first` must hold for each query a first code, or -1 for any")

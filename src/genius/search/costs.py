@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from genius.decode.decoding import Decoder
-from genius.search.reranking import rank
+from genius.decode.decoder import Decoder
+from genius.search.rerank import rank
 
 if TYPE_CHECKING:
     from genius.search.engine import Engine

@@ -26,15 +26,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from genius.decode.decoding import Decoder
+from genius.decode.decoder import Decoder
 from genius.errors import InputError
 from genius.search.asked import Asked, halves
-from genius.search.beam import BEAMS
+from genius.search.beam import Found, check, gathered, walk, whole
 from genius.search.costs import Costs
 from genius.search.hits import MODES, Hits, Mode, Search
-from genius.search.parts import Part, Prefixes
-from genius.search.reranking import Ranked, blank, numbers, offsets, rank
-from genius.search.walk import Found, check, gathered, walk, whole
+from genius.search.rerank import Ranked, blank, numbers, offsets, rank
+from genius.search.segment_view import Part, Prefixes
+from tests.oracles.beam import BEAMS
 
 LIMITS: dict[Mode, int | None] = {"paper": None, "exact": 0, "safe": 2_000, "fast": 64_000}
 """With how many items below its beams a search ends; without a number, only with the last level."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from genius.decode.decoding import check_queries, log_softmax
+from genius.decode.decoder import check_queries, log_softmax
 from genius.decode.geometry import Geometry
 from genius.search.asked import one_by_one
 

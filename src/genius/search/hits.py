@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from genius.search.walk import Found
+from genius.search.beam import Found
 
 Mode = Literal["paper", "exact", "safe", "fast", "scan", "auto"]
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -20,9 +20,15 @@ from starlette.types import ASGIApp
 from genius import __version__
 from genius.errors import GeniusError, InputError
 from genius.index.index import Index
-from genius.serve import describe, thumbnails
-from genius.serve import models as m
-from genius.serve.answers import (
+from genius.serve import openapi as describe
+from genius.serve import schemas as m
+from genius.serve import thumbnails
+from genius.serve.config import LONGEST_ID, Settings
+from genius.serve.errors import Refusal, busy, refusal_of, unexpected
+from genius.serve.metrics import MEDIA_TYPE, Metrics
+from genius.serve.middleware import Gate
+from genius.serve.requests import read_json, read_search, said
+from genius.serve.responses import (
     added_fields,
     cell_fields,
     hit_fields,
@@ -30,13 +36,8 @@ from genius.serve.answers import (
     nothing_added,
     page_fields,
 )
-from genius.serve.gate import Gate
-from genius.serve.metrics import MEDIA_TYPE, Metrics
-from genius.serve.pages import add_pages
-from genius.serve.reading import read_json, read_search, said
-from genius.serve.refusals import Refusal, busy, refusal_of, unexpected
 from genius.serve.service import Service
-from genius.serve.settings import LONGEST_ID, Settings
+from genius.serve.static import add_pages
 
 log = logging.getLogger(__name__)
 

@@ -10,19 +10,18 @@ from typing import Any
 
 from genius.data.records import MODALITIES, ImageBytes, Item
 from genius.errors import InputError
-from genius.index.build import Added
-from genius.index.coding import FEW
-from genius.index.committing import Compacted
-from genius.index.hit import Hits
+from genius.index.hits import Hits
 from genius.index.index import Index
-from genius.serve.batching import Batcher
-from genius.serve.cells import Atlas, LabelledCell, parse_prefix
+from genius.index.ingest import Added
+from genius.index.item_encoder import FEW
+from genius.index.writer import Compacted
+from genius.serve.atlas import Atlas, LabelledCell, parse_prefix
+from genius.serve.batching import Batcher, Search, search_together
+from genius.serve.config import Settings
+from genius.serve.errors import Refusal, late
 from genius.serve.metrics import Metrics
-from genius.serve.models import ChangeRequest, NewItem, SearchRequest, decoded
-from genius.serve.pool import Pool
-from genius.serve.refusals import Refusal, late
-from genius.serve.searching import Search, search_together
-from genius.serve.settings import Settings
+from genius.serve.schemas import ChangeRequest, NewItem, SearchRequest, decoded
+from genius.serve.thread_pool import Pool
 from genius.serve.thumbnails import Thumbnail, Thumbnails, check_picture
 
 READERS = 2

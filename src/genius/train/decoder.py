@@ -17,20 +17,18 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from genius.decode.decoder import CodeNetwork, DecoderSettings
 from genius.decode.export import PROBES, Exported, export_decoder
-from genius.decode.torch_decoding import TorchDecoder
+from genius.decode.t5 import CodeNetwork, DecoderSettings
+from genius.decode.torch_decoder import TorchDecoder
 from genius.errors import InputError
 from genius.evaluate.beamed import Coded
-from genius.quantize.modality import wanted_codes
-from genius.quantize.quantizer import Quantizer, unit_length
-from genius.search.beam import beam_search, prefix_survival, ranked_items
-from genius.search.trie import Trie
+from genius.quantize.quantizer import Quantizer, unit_length, wanted_codes
 from genius.train import distributed
+from genius.train.batches import TrainingQueries, permuted
 from genius.train.loop import LoopSettings, begin
 from genius.train.pairs import hit_rate, one_positive_each
-from genius.train.queries import TrainingQueries
-from genius.train.sampling import permuted
+from tests.oracles.beam import beam_search, prefix_survival, ranked_items
+from tests.oracles.trie import Trie
 
 
 @dataclass(frozen=True)

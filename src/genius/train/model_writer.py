@@ -12,15 +12,15 @@ from safetensors.torch import save_file
 from torch import nn
 
 from genius import storage
-from genius.decode.runtime import DECODER_FILES, WEIGHTS, graph_file
+from genius.decode.onnx_decoder import DECODER_FILES, WEIGHTS, graph_file
 from genius.encode.encoder import Encoder
-from genius.encode.export import export
 from genius.encode.features import Features
 from genius.encode.heads import Heads
+from genius.encode.onnx_export import export
 from genius.model import FORMAT, KIND, Model
 from genius.quantize.fusion import Fusion
 from genius.train.decoder import DecoderStage
-from genius.train.encoder import EncoderSettings
+from genius.train.heads import EncoderSettings
 from genius.train.quantizer import QuantizerStage
 
 

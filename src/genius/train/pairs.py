@@ -15,7 +15,7 @@ import torch
 from genius.data.mbeir import Tree
 from genius.data.records import Item, Query
 from genius.errors import InputError
-from genius.train.sampling import permuted
+from genius.train.batches import permuted
 
 log = logging.getLogger(__name__)
 

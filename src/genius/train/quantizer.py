@@ -16,19 +16,17 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from genius.corpus.embedded import Embedded
 from genius.errors import InputError
-from genius.evaluate.embedded import Embedded
 from genius.quantize.codebooks import Codebooks, CodebookSettings, Quantized
 from genius.quantize.fusion import Fusion, FusionSettings
-from genius.quantize.parts import Parts
+from genius.quantize.fusion_inputs import Parts
 from genius.quantize.quantizer import Quantizer
 from genius.train import distributed
-from genius.train.code_check import Checked, check_codes
-from genius.train.contrast import Batch, contrastive
+from genius.train.batches import Batch, TrainingQueries, contrastive
 from genius.train.loop import LoopSettings, begin
 from genius.train.pairs import one_positive_each, other_positives
-from genius.train.queries import TrainingQueries
-from genius.train.weighing import Sides, Weighed, weigh
+from genius.train.validation import Checked, Sides, Weighed, check_codes, weigh
 
 BLOCK = 4096
 

@@ -6,18 +6,19 @@ import dataclasses
 import logging
 from pathlib import Path
 
+from genius.corpus.embedded import Embedded, embed
+from genius.corpus.records import read_pool, read_prompts, read_queries
 from genius.data.mbeir import Tree
-from genius.encode.corpus import read_pool, read_prompts, read_queries
-from genius.encode.loaders import encoder_loader
+from genius.encode.encoder import encoder_loader
 from genius.encode.pipeline import tree_features
 from genius.evaluate.beamed import Coded
 from genius.evaluate.coded import code
-from genius.evaluate.embedded import Embedded, embed
 from genius.evaluate.run import corpus_source, training_view
 from genius.model import Model
 from genius.train import distributed
 from genius.train.decoder import DecoderStage, DecoderTraining
-from genius.train.encoder import EncoderSettings, EncoderStage
+from genius.train.gate import refuse_broken
+from genius.train.heads import EncoderSettings, EncoderStage
 from genius.train.loop import train
 from genius.train.model_writer import write_decoder, write_dense_model, write_quantizer
 from genius.train.plan import (
@@ -33,8 +34,7 @@ from genius.train.plan import (
     work_folder,
 )
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
-from genius.train.sound import refuse_broken
-from genius.train.tuning import tune_towers
+from genius.train.towers import tune_towers
 
 __all__ = ["Recipe", "description", "duration", "plan", "read_recipe", "train_model"]
 

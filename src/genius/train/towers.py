@@ -12,27 +12,32 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from torch.nn import functional
 
+from genius import storage
 from genius.data.images import load
 from genius.data.mbeir import Tree
 from genius.data.records import ImageSource, Item, Query
 from genius.data.tasks import TASK_MODALITIES
 from genius.data.text import clean, query_text
 from genius.encode.clip import Clip
-from genius.encode.joined_clip import JoinedClip, Joining
-from genius.encode.runtime import cores
-from genius.encode.token_fusion import TokenFusionSettings
+from genius.encode.clip_fusion import JoinedClip, Joining, TokenFusionSettings
+from genius.encode.onnx_graph import Graph
 from genius.errors import InputError
+from genius.model import FORMAT, KIND
+from genius.runtime import cores
 from genius.search.exact import nearest
 from genius.train import distributed
-from genius.train.loop import LoopSettings
+from genius.train.batches import permuted
+from genius.train.loop import LoopSettings, train
+from genius.train.model_writer import carry_towers
 from genius.train.pairs import hit_rate, one_positive_each, other_positives, read_training, read_validation
-from genius.train.sampling import permuted
 
 log = logging.getLogger(__name__)
 
@@ -225,3 +230,78 @@ class TowerStage:
             prepared = [self._query(one) if isinstance(one, Query) else self._item(one) for one in part]
             blocks.append(self._embedded(prepared).float().cpu().numpy())
         return np.concatenate(blocks)
+
+
+def tune_towers(settings: TowerSettings, tree: Tree, work: Path, *, seed: int) -> Tuned:
+    """Fine-tune the recipe's CLIP; stopped, it goes on where it was. The tuned one is left in `work`."""
+    stage = TowerStage(settings, tree, seed=seed)
+    scores = train(stage, settings.loop, work / "towers", seed=seed, rates=settings.rates)
+    log.info("Stage towers: validation score %.1f.", scores["score"])
+    folder = work / "clip"
+    if distributed.rank() == 0:
+        stage.clip.save(folder)
+    distributed.wait()
+    return Tuned(settings, folder, stage.joined, scores)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A fine-tuned CLIP: its folder, and the network with what joins its towers."""
+
+    settings: TowerSettings
+    folder: Path
+    network: JoinedClip
+    scores: dict[str, float]
+
+    def write_model(self, out: Path, recipe: dict[str, Any]) -> None:
+        """Write a model that embeds as the towers were tuned to; of several processes the first one does."""
+        if distributed.rank() == 0:
+            self._write(out, recipe)
+        distributed.wait()
+
+    def _write(self, out: Path, recipe: dict[str, Any]) -> None:
+        tuned = Clip.open(self.folder)
+        content = {
+            "stages": ["encoder"],
+            "joining": self.settings.joining,
+            "encoder": {"kind": "clip", "source": "", "fingerprint": tuned.fingerprint},
+            "width": self.network.width,
+            "fusion": dataclasses.asdict(self.settings.fusion) if self.network.fusion else None,
+            "recipe": recipe,
+            "validation": {"towers": self.scores},
+        }
+        made_from = {"clip": self.network.clip.fingerprint}
+        with storage.create(out, kind=KIND, format=FORMAT, settings=content, made_from=made_from) as draft:
+            carry_towers(self.folder, draft)
+            if self.network.fusion is not None:
+                weights = {name: w.cpu() for name, w in self.network.fusion.state_dict().items()}
+                save_file(weights, draft.folder / "fusion.safetensors")
+            else:
+                (draft.folder / "items.onnx").write_bytes(sum_graph(self.network.width, "items"))
+                (draft.folder / "queries.onnx").write_bytes(sum_graph(self.network.width, "queries"))
+            draft.counts["parameters"] = sum(weight.numel() for weight in self.network.parameters())
+
+
+def sum_graph(width: int, kind: str) -> bytes:
+    """The ONNX graph from the features of `items` or `queries` to their sum, of unit length.
+
+    It takes what the graphs of heads take, and has no use for an item's modality or for an instruction, which
+    stands before the text already.
+    """
+    graph = Graph("score-fusion")
+    parts = []
+    for name in ("image", "text"):
+        rows = graph.input(name, np.float32, ("rows", width))
+        present = graph.input(f"has_{name}", np.bool_, ("rows",))
+        column = graph.node("Unsqueeze", present, np.array([1], np.int64))
+        parts.append(graph.node("Where", column, rows, np.float32(0)))
+    if kind == "items":
+        graph.input("modality", np.int64, ("rows",))
+    else:
+        graph.input("instruction", np.float32, ("rows", width))
+        graph.input("has_instruction", np.bool_, ("rows",))
+    total = graph.node("Add", *parts)
+    length = graph.node("ReduceL2", total, axes=[1], keepdims=1)
+    unit = graph.node("Div", total, graph.node("Max", length, np.float32(1e-12)))
+    graph.output("joined", unit, ("rows", width))
+    return graph.bytes()

