@@ -54,7 +54,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no L_cl, no L_mse": {"contrast": 0.0, "gamma": 0.0},
     "no L_mse": {"gamma": 0.0},
     "shared codebooks": {"shared": True, "sizes": ()},
-    "published fusion (no joined embedding)": {"joined": False},
+    "published fusion (no joined embedding)": {"with_embedding": False},
     "K = 256, M = 9": {"size": 256, "sizes": ()},
     "K = 256, M = 5": {"size": 256, "sizes": (), "levels": 4},
     "K = 1024, M = 5": {"sizes": (), "levels": 4},
@@ -98,7 +98,7 @@ def main() -> None:
         changed = vary(settings, options.steps, **VARIANTS[name])
         stage = QuantizerStage(changed, training, validation, seed=recipe.seed)
         # Variants that come to the same are trained once; another model or setting is another run.
-        folder = options.work / trained_on([training.items.joined], recipe.seed, changed)
+        folder = options.work / trained_on([training.items.embeddings], recipe.seed, changed)
         train(stage, changed.loop, folder, seed=recipe.seed)
         learned = None
         if options.decoder_steps:

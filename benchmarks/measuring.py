@@ -166,7 +166,7 @@ class Field:
     def items(self) -> np.ndarray:
         """What the union's items are re-ranked by."""
         quantized = self.model.quantizer.reconstruct(self.coded.codes[self.members])
-        return blended_items(self.coded.embedded.items.joined[self.members], quantized)
+        return blended_items(self.coded.embedded.items.embeddings[self.members], quantized)
 
     @cached_property
     def places(self) -> np.ndarray:
@@ -182,8 +182,8 @@ class Field:
 
     def reranked(self, task: TaskQueries, beams: Beams) -> np.ndarray:
         """The best items under a decoder's beams by joined embeddings and codes."""
-        joined, vectors = self.coded.embedded.queries[task.task].joined, self.coded.queries[task.task]
-        queries = blended_queries(joined, vectors, self.model.rerank_weight)
+        embeddings, vectors = self.coded.embedded.queries[task.task].embeddings, self.coded.queries[task.task]
+        queries = blended_queries(embeddings, vectors, self.model.rerank_weight)
         return rerank(self.trie, beams, queries, self.items, K)[1]
 
     def _first(self, task: TaskQueries) -> np.ndarray:
@@ -198,14 +198,14 @@ class Field:
         return 100 * hit_rate(task, rows, np.where(found >= 0, self.members[found], -1))
 
     @cached_property
-    def fair(self) -> float:
+    def dense_baseline(self) -> float:
         """Fair dense search: hit rate @5 in percent, the mean over tasks."""
-        embedded, by_vectors = self.coded.embedded, self.model.fair == "vectors"
-        index = Indexes(self.coded.vectors if by_vectors else embedded.items.joined)
+        embedded, by_vectors = self.coded.embedded, self.model.dense_baseline == "vectors"
+        index = Indexes(self.coded.vectors if by_vectors else embedded.items.embeddings)
         hits = []
         for task in self.tasks:
             own = self.coded.queries[task.task]
-            asked = own if by_vectors else embedded.queries[task.task].joined
+            asked = own if by_vectors else embedded.queries[task.task].embeddings
             wanted = self.members[embedded.pool.modality[self.members] == task.want]
             found = index.search(asked, wanted).numbers[:, :K]
             hits.append(100 * hit_rate(task, np.arange(len(task)), found))

@@ -92,13 +92,13 @@ def decoders(path: Path, model: Model) -> dict[str, Decoder]:
 
 def pool(field: Field) -> Part:
     """The union's items as an index keeps them."""
-    quantizer, joined = field.model.quantizer, field.coded.embedded.items.joined[field.members]
+    quantizer, embeddings = field.model.quantizer, field.coded.embedded.items.embeddings[field.members]
     packed, order = PackedCodes.build(field.coded.codes[field.members], quantizer.sizes, quantizer.semantic)
-    scale = float(np.abs(joined).max()) / 127
+    scale = float(np.abs(embeddings).max()) / 127
     return Part(
         packed,
-        coarse=np.rint(joined[order] / scale).astype(np.int8),
-        exact=joined[order].astype(np.float16),
+        coarse=np.rint(embeddings[order] / scale).astype(np.int8),
+        exact=embeddings[order].astype(np.float16),
         scale=scale,
         numbers=order,
         halves=halves(packed, quantizer.codebooks),
@@ -113,7 +113,7 @@ def measure(field: Field, engine: Engine, mode: Mode) -> dict[str, float | None]
     for task in field.tasks:
         vectors, first = asked(field, task)
         search = engine.find(vectors, first=first, k=K, beams=BEAMS, mode=mode)
-        compared = engine.compared(search, field.coded.embedded.queries[task.task].joined)
+        compared = engine.compared(search, field.coded.embedded.queries[task.task].embeddings)
         every = np.arange(len(task))
         if mode in PLAIN:
             hits = engine.rank(search, compared, K, plain=True)

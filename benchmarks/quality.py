@@ -134,7 +134,7 @@ def show_unseen(evaluation: Evaluation, tree: Tree, split: Split) -> None:
 
 def show_health(system: str, health: Health) -> None:
     """Print what the doctor measured."""
-    show(system, joined=health.joined, vectors=health.vectors, codes=health.codes, purity=health.purity)
+    show(system, embeddings=health.embeddings, vectors=health.vectors, codes=health.codes, purity=health.purity)
     show(system, own_code=health.buckets.own, cosine=health.cosine, ceiling=health.ceiling)
     levels = zip(health.levels, health.known, health.inferred, strict=True)
     for number, (level, one, other) in enumerate(levels, start=1):

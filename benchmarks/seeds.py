@@ -89,8 +89,8 @@ def by_task(figures: Figures, pool: str) -> Table:
             task, figures.queries[task], *(_percent(figures.mean(s, pool, task, METRIC)) for s in systems)
         )
     means = [figures.mean(system, pool, MEAN, METRIC) for system in systems]
-    fair = figures.mean(FAIR, pool, MEAN, METRIC)
-    shares = [f"{mean / fair:.3f}" if mean is not None and fair else "" for mean in means]
+    dense_baseline = figures.mean(FAIR, pool, MEAN, METRIC)
+    shares = [f"{mean / dense_baseline:.3f}" if mean is not None and dense_baseline else "" for mean in means]
     table.add("ratio to fair dense", "", *shares)
     for number, run in enumerate(figures.runs):
         own = [run.get((system, pool, MEAN, METRIC)) for system in systems]

@@ -24,7 +24,7 @@ from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
 from genius.errors import InputError, MismatchError, MissingError
-from genius.quantize.fusion_inputs import Parts, gather
+from genius.quantize.fusion_inputs import FusionInputs, gather
 from genius.quantize.quantizer import Quantizer, wanted_codes
 from genius.runtime import cores, session
 
@@ -40,7 +40,7 @@ Joining = Literal["heads", "score", "tokens"]
 """By trained heads over features of picture, text and instruction; by the sum of a fine-tuned CLIP's
 features; or by a transformer over its tokens."""
 
-Ruler = Literal["joined", "vectors"]
+DenseBaseline = Literal["embeddings", "vectors"]
 """What dense search compares: joined embeddings or fused vectors."""
 
 
@@ -122,11 +122,11 @@ class Model:
         """Joined embeddings [n, width] of queries, of unit length."""
         return self._run(self._queries, image, text, instruction)
 
-    def item_parts(self, image: Rows, text: Rows, modality: np.ndarray) -> Parts:
+    def item_parts(self, image: Rows, text: Rows, modality: np.ndarray) -> FusionInputs:
         """The parts of items, and their joined embeddings."""
         return _parted(lambda image, text, rows: self.join_items(image, text, modality[rows]), image, text)
 
-    def query_parts(self, image: Rows, text: Rows, instruction: Rows) -> Parts:
+    def query_parts(self, image: Rows, text: Rows, instruction: Rows) -> FusionInputs:
         """The parts of queries, each under the instruction, and their joined embeddings."""
 
         def join(image: Rows, text: Rows, rows: np.ndarray) -> np.ndarray:
@@ -134,19 +134,19 @@ class Model:
 
         return _parted(join, image, text)
 
-    def record_parts(self, pictures: Sequence[Image.Image | None], texts: Sequence[str]) -> Parts:
+    def record_parts(self, pictures: Sequence[Image.Image | None], texts: Sequence[str]) -> FusionInputs:
         """Joined embeddings of records that tokens join: such have no parts, so each is the whole."""
-        joined = self.embed_records(pictures, texts)
+        embeddings = self.embed_records(pictures, texts)
         has_image = np.array([picture is not None for picture in pictures], bool)
-        return gather(joined, (joined, has_image), (joined, np.array([bool(text) for text in texts], bool)))
+        return gather(embeddings, (embeddings, has_image), (embeddings, np.array([bool(text) for text in texts], bool)))
 
     def _run(self, graph: Any, *parts: Rows, **more: np.ndarray) -> np.ndarray:
         inputs = dict(more)
         for name, (rows, present) in zip(("image", "text", "instruction"), parts, strict=False):
             inputs[name] = np.ascontiguousarray(rows, np.float32)
             inputs[f"has_{name}"] = present.astype(bool)
-        joined: np.ndarray = graph.run(["joined"], inputs)[0]
-        return joined
+        embeddings: np.ndarray = graph.run(["embeddings"], inputs)[0]
+        return embeddings
 
     @cached_property
     def _items(self) -> Any:
@@ -174,7 +174,7 @@ class Model:
 
     # --- quantizer
 
-    def vectors(self, parts: Parts) -> np.ndarray:
+    def vectors(self, parts: FusionInputs) -> np.ndarray:
         """The fused vectors [n, width] of records, of unit length."""
         known = {given.name for given in self._fusion.get_inputs()}  # the published fusion has no joined one
         blocks = [np.zeros((0, self.width), np.float32)]
@@ -189,9 +189,9 @@ class Model:
         return wanted_codes(self.settings["quantizer"]["modality_of"], want, count)
 
     @property
-    def fair(self) -> Ruler:
+    def dense_baseline(self) -> DenseBaseline:
         """What fair dense search compares: what found more of the validation queries' answers."""
-        return self.settings.get("quantizer", {}).get("fair", "joined")  # type: ignore[no-any-return]
+        return self.settings.get("quantizer", {}).get("dense_baseline", "embeddings")  # type: ignore[no-any-return]
 
     @property
     def rerank_weight(self) -> float:
@@ -238,9 +238,9 @@ class Model:
 
     def embed_queries(self, queries: Sequence[Query]) -> np.ndarray:
         """Joined embeddings of queries; of an instruction only what it says counts, not where it is from."""
-        return self.embed(queries).joined
+        return self.embed(queries).embeddings
 
-    def embed(self, queries: Sequence[Query]) -> Parts:
+    def embed(self, queries: Sequence[Query]) -> FusionInputs:
         """The parts of queries, and their joined embeddings."""
         if not queries:
             raise InputError("there is no query to embed")
@@ -269,16 +269,16 @@ class Model:
         return JoinedClip.by_tokens(clip, self.settings["fusion"], self._artifact.file("fusion.safetensors"))
 
 
-def _parted(join: Callable[[Rows, Rows, np.ndarray], np.ndarray], image: Rows, text: Rows) -> Parts:
+def _parted(join: Callable[[Rows, Rows, np.ndarray], np.ndarray], image: Rows, text: Rows) -> FusionInputs:
     """Joined embeddings, and for records with both parts also what each part alone becomes."""
     numbers = np.arange(len(image[1]))
-    joined = join(image, text, numbers)
+    embeddings = join(image, text, numbers)
     both = np.flatnonzero(image[1] & text[1])
     if not len(both):
-        return gather(joined, (joined, image[1]), (joined, text[1]))
+        return gather(embeddings, (embeddings, image[1]), (embeddings, text[1]))
     pictures, texts = (image[0][both], image[1][both]), (text[0][both], text[1][both])
     nothing = np.zeros(len(both), bool)
-    alone = np.zeros_like(joined), np.zeros_like(joined)
+    alone = np.zeros_like(embeddings), np.zeros_like(embeddings)
     alone[0][both] = join(pictures, (texts[0], nothing), both)
     alone[1][both] = join((pictures[0], nothing), texts, both)
-    return gather(joined, (alone[0], image[1]), (alone[1], text[1]))
+    return gather(embeddings, (alone[0], image[1]), (alone[1], text[1]))

@@ -61,8 +61,8 @@ def test_looking_at_everything_is_exact(world: World) -> None:
     found = systems["scan of bytes"].found
     assert len(found) == len(world.vectors)
     for query, rows in found.items():
-        best = nearest(world.joined[query : query + 1], every, 5)[0][0]
-        np.testing.assert_allclose(every[rows] @ world.joined[query], best, atol=0.01)
+        best = nearest(world.embeddings[query : query + 1], every, 5)[0][0]
+        np.testing.assert_allclose(every[rows] @ world.embeddings[query], best, atol=0.01)
     assert len(systems["scan of bytes"].medians) == 3
 
 

@@ -29,8 +29,8 @@ def test_beams_say_what_the_evaluation_says(
         assert found[system, "plain", 2]["items"] <= found[system, "plain", 50]["items"]
     cells = found["geometry", "re-ranked, stop at level 2", 50]
     assert cells["hit"] == pytest.approx(100 * expected.value("cells", "union", "mean", "hit@5"))
-    fair = found["dense-fair", None, None]["hit"]
-    assert fair == pytest.approx(100 * expected.value("dense-fair", "union", "mean", "hit@5"))
+    dense_baseline = found["dense-fair", None, None]["hit"]
+    assert dense_baseline == pytest.approx(100 * expected.value("dense-fair", "union", "mean", "hit@5"))
     assert "| geometry | plain |" in printed
     # Once measured, nothing is done again.
     monkeypatch.setattr("measuring.embed", None)

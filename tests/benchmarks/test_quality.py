@@ -93,7 +93,7 @@ def test_seen_and_unseen_targets_are_judged_apart(tmp_path: Path) -> None:
     seen = [True] * 9 + [False]
     default = seen + [True] * 3 + [False] * 27
     geometry = [True] * 5 + [False] * 5 + [True] * 5 + [False] * 25
-    evaluation = _evaluation(default, geometry, fair=0.4, plain=0.39, all=0.4, few=0.38)
+    evaluation = _evaluation(default, geometry, dense_baseline=0.4, plain=0.39, all=0.4, few=0.38)
     evaluation.seen = {TASK: [number < 10 for number in range(40)]}
     verdicts = bars.judge_search(evaluation, _judged(tmp_path / "tree", 40), "test")
     held = {sentence.partition(":")[0]: (sentence, holds) for sentence, holds in verdicts}

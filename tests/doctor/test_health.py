@@ -48,7 +48,7 @@ def test_the_figures_are_those_of_direct_computations() -> None:
     for task, figures in zip(tasks, health.tasks, strict=True):
         wanted = np.flatnonzero(items.modality == task.want)
         for name, table in (
-            ("joined", items.joined),
+            ("embeddings", items.embeddings),
             ("vectors", items.vectors),
             ("codes", unit_length(items.quantized)),
         ):
@@ -59,7 +59,7 @@ def test_the_figures_are_those_of_direct_computations() -> None:
         assert figures.matched[0] == pytest.approx((task.codes[:, 1] == answers[:, 1]).mean())
         assert figures.known[0] == 1.0  # the modality is given
         assert figures.ceiling == 1.0  # fewer than fifty items of a modality
-    assert health.joined == pytest.approx(np.mean([task.joined for task in health.tasks]))
+    assert health.embeddings == pytest.approx(np.mean([task.embeddings for task in health.tasks]))
     cosines = [
         one @ other / np.linalg.norm(one) / np.linalg.norm(other)
         for one, other in zip(items.vectors, items.quantized, strict=True)
@@ -113,7 +113,7 @@ GOOD = Health(
         TaskHealth(
             task="made_task0",
             queries=500,
-            joined=0.5,
+            embeddings=0.5,
             vectors=0.5,
             codes=0.49,
             ceiling=0.8,
@@ -147,7 +147,7 @@ def test_good_figures_are_healthy() -> None:
         ({"known": (1.0, 0.49, 0.4)}, "broken", "first semantic code 49.0 %", "contrast"),
         ({"known": (1.0, float("nan"), 0.4)}, "broken", "first semantic code no number", "contrast"),
         ({"not_finite": 12}, "broken", "12 vectors of items and queries are NaN", "Encode"),
-        ({"joined": 0.0, "codes": 0.0}, "broken", "Even dense search finds no answer", "encoder"),
+        ({"embeddings": 0.0, "codes": 0.0}, "broken", "Even dense search finds no answer", "encoder"),
         ({"codes": 0.47}, "weak", "keeps 94.0 %", "codebooks.size"),
         ({"known": (1.0, 0.89, 0.7)}, "weak", "first semantic code 89.0 %", "gamma"),
         ({"known": (1.0, 0.98, 0.63)}, "weak", "end of the code 63.0 %", "level 3"),

@@ -148,7 +148,7 @@ def test_the_sum_of_a_tuned_clip(trained: Trained, miniature: Path) -> None:
     assert not torch.equal(clip.text_projection.weight, original.text_projection.weight)
 
     @torch.no_grad()
-    def joined(image: Any, text: str) -> np.ndarray:
+    def embeddings(image: Any, text: str) -> np.ndarray:
         total = torch.zeros(clip.config.projection_dim)
         if image is not None:
             pixels = processor([load(image)], return_tensors="pt")["pixel_values"]
@@ -160,9 +160,9 @@ def test_the_sum_of_a_tuned_clip(trained: Trained, miniature: Path) -> None:
 
     items, queries = records(miniature)
     model = Model.open(path)
-    expected = unit(joined(item.image, cleaned(item.text)) for item in items)
+    expected = unit(embeddings(item.image, cleaned(item.text)) for item in items)
     np.testing.assert_allclose(model.embed_items(items), expected, atol=1e-5)
-    expected = unit(joined(query.image, asked(query)) for query in queries)
+    expected = unit(embeddings(query.image, asked(query)) for query in queries)
     np.testing.assert_allclose(model.embed_queries(queries), expected, atol=1e-5)
 
 
@@ -177,15 +177,15 @@ def test_the_tokens_of_a_tuned_clip(trained: Trained, miniature: Path) -> None:
     fusion.eval()
 
     @torch.no_grad()
-    def joined(image: Any, text: str) -> np.ndarray:
+    def embeddings(image: Any, text: str) -> np.ndarray:
         made: np.ndarray = fusion(*tokens_of(clip, [image and load(image)], [text or None]))[0].numpy()
         return made
 
     items, queries = records(miniature)
     model = Model.open(path)
-    expected = unit(joined(item.image, cleaned(item.text)) for item in items)
+    expected = unit(embeddings(item.image, cleaned(item.text)) for item in items)
     np.testing.assert_allclose(model.embed_items(items), expected, atol=1e-5)
-    expected = unit(joined(query.image, asked(query)) for query in queries)
+    expected = unit(embeddings(query.image, asked(query)) for query in queries)
     np.testing.assert_allclose(model.embed_queries(queries), expected, atol=1e-5)
     nothing = np.zeros((1, 32), np.float32), np.array([True])
     with pytest.raises(MismatchError, match="joins pictures and texts by their tokens, so it can't start"):

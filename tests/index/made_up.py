@@ -27,9 +27,9 @@ def block(random: np.random.Generator, count: int, coding: Coding, first_row: in
     """Items with few different codes and embeddings, so that some share them."""
     codes = np.stack([random.integers(0, size, count) for size in coding.sizes], axis=1)
     modality = codes[:, 0] if coding.told else random.integers(0, 3, count)
-    joined = random.integers(-2, 3, (count, WIDTH)) / 4
+    embeddings = random.integers(-2, 3, (count, WIDTH)) / 4
     rows = first_row + np.arange(count)
-    return Block(codes, modality, joined.astype(np.float16), rows, random.random(count, np.float32))
+    return Block(codes, modality, embeddings.astype(np.float16), rows, random.random(count, np.float32))
 
 
 def segment(path: Path, made: Block, coding: Coding) -> Segment:
@@ -40,13 +40,13 @@ def segment(path: Path, made: Block, coding: Coding) -> Segment:
 def in_memory(made: Block, coding: Coding, books: Sequence[np.ndarray]) -> Segment:
     """The block as a segment that was never written, with halves by these codebooks."""
     packed, order = PackedCodes.build(made.codes, coding.sizes, coding.semantic)
-    joined = made.joined[order]
-    coarse = np.rint(joined.astype(np.float32) * 127).astype(np.int8) if coding.embeddings == "int8" else None
+    embeddings = made.embeddings[order]
+    coarse = np.rint(embeddings.astype(np.float32) * 127).astype(np.int8) if coding.embeddings == "int8" else None
     if coding.embeddings == "none":
-        joined = joined[:, :0]
+        embeddings = embeddings[:, :0]
     modality = None if coding.told else made.modality[order]
     halves = lengths(packed, books)
-    return Segment("", packed, made.rows[order], joined, coarse, halves, 1 / 127, modality)
+    return Segment("", packed, made.rows[order], embeddings, coarse, halves, 1 / 127, modality)
 
 
 def made_up_items(count: int) -> list[Item]:
@@ -63,13 +63,13 @@ def made_up_codes(items: Sequence[Item]) -> CodedItems:
     """Codes from the ids alone, as a model's would be from the contents; a text that is "bad" fails."""
     places = [place for place, item in enumerate(items) if item.text != "bad"]
     codes = np.zeros((len(places), len(CODING.sizes)), np.uint16)
-    joined = np.zeros((len(places), WIDTH), np.float16)
+    embeddings = np.zeros((len(places), WIDTH), np.float16)
     for row, place in enumerate(places):
         item = items[place]
         random = np.random.default_rng(list(f"{item.id} {item.text}".encode()))
         codes[row] = MODALITIES.index(item.modality), *random.integers(0, 4, 2)
-        joined[row] = random.integers(-2, 3, WIDTH) / 4
+        embeddings[row] = random.integers(-2, 3, WIDTH) / 4
     pictures = {item.id: content_key(item.image.read()) for item in items if item.image is not None}
     failed = {item.id: InputError("is bad") for item in items if item.text == "bad"}
     modality, halves = codes[:, 0].astype(np.int64), np.ones(len(places), np.float32)
-    return CodedItems(np.array(places, np.int64), codes, modality, joined, halves, pictures, failed)
+    return CodedItems(np.array(places, np.int64), codes, modality, embeddings, halves, pictures, failed)

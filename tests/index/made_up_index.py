@@ -43,11 +43,11 @@ class MadeUpModel:
         rows = [
             np.random.default_rng(list((query.text or "").encode())).normal(size=WIDTH) for query in queries
         ]
-        return SimpleNamespace(joined=np.array(rows, np.float32))
+        return SimpleNamespace(embeddings=np.array(rows, np.float32))
 
     def vectors(self, parts: Any) -> np.ndarray:
         """The same numbers, the other way round."""
-        return np.ascontiguousarray(parts.joined[:, ::-1])
+        return np.ascontiguousarray(parts.embeddings[:, ::-1])
 
     def wanted_codes(self, want: int, count: int) -> np.ndarray:
         """The modality is the first code."""
@@ -85,15 +85,15 @@ def open_made_up(path: Path) -> MadeUpIndex:
 def likeness(items: Mapping[str, Item], text: str) -> dict[str, float]:
     """By which items are re-ranked for a query, from the formula, looking at every one."""
     model = MadeUpModel()
-    joined = model.embed([Query(text=text)]).joined[0]
-    return like(items, joined, joined[::-1])
+    embeddings = model.embed([Query(text=text)]).embeddings[0]
+    return like(items, embeddings, embeddings[::-1])
 
 
-def like(items: Mapping[str, Item], joined: np.ndarray, vector: np.ndarray) -> dict[str, float]:
+def like(items: Mapping[str, Item], embeddings: np.ndarray, vector: np.ndarray) -> dict[str, float]:
     """The same for a query of this embedding and vector."""
     made = coded(list(items.values()))
     quantized = sum(book[made.codes[:, level]] for level, book in enumerate(_BOOKS))
     near = quantized @ vector - (np.asarray(quantized) ** 2).sum(1) / 2
-    scores = MadeUpModel.rerank_weight * (made.joined.astype(np.float32) @ joined)
+    scores = MadeUpModel.rerank_weight * (made.embeddings.astype(np.float32) @ embeddings)
     scores = scores + (1 - MadeUpModel.rerank_weight) * near
     return dict(zip(items, scores.tolist(), strict=True))

@@ -128,14 +128,14 @@ def holds(found: Any, name: str, value: Any) -> bool:
 
 def fits(metadata: dict[str, Any], filter: dict[str, Any]) -> bool:
     """What a filter means, in plain Python."""
-    joined: dict[str, Callable[[Any], bool]] = {
+    embeddings: dict[str, Callable[[Any], bool]] = {
         "$and": lambda some: all(fits(metadata, one) for one in some),
         "$or": lambda some: any(fits(metadata, one) for one in some),
         "$not": lambda one: not fits(metadata, one),
     }
     for key, asked in filter.items():
-        if key in joined:
-            if not joined[key](asked):
+        if key in embeddings:
+            if not embeddings[key](asked):
                 return False
             continue
         found = value_of(metadata, key)

@@ -141,7 +141,7 @@ class Living(RuleBasedStateMachine):
         left = {id: one for id, one in self.items.items() if fits(dict(one.metadata), filter or {})}
         left.pop(item.id, None)
         found = self.reader.search(near=item.id, k=k, filter=filter, mode="scan")
-        check_order(self.index, found, like(left, code.joined[0].astype(np.float32), vector), k)
+        check_order(self.index, found, like(left, code.embeddings[0].astype(np.float32), vector), k)
 
     @invariant()
     def all_is_there(self) -> None:
@@ -285,7 +285,7 @@ def test_segments_stay_while_a_reader_may_open_them(index: MadeUpIndex) -> None:
         assert len(old.searcher) == len(reader) == 9
         assert len({entry.id for _, entry in reader._catalogue.walk()}) == 9
         assert sorted(old.segments[1].exact[:, 0].tolist()) == sorted(
-            coded(made_up_items(9)).joined[:, 0].tolist()
+            coded(made_up_items(9)).embeddings[:, 0].tolist()
         )
     assert len(reader.search("new", k=99)) == 10
     reader.close()

@@ -59,6 +59,6 @@ def test_merged_items_are_in_the_order_of_rows_without_those_removed() -> None:
         for name in ("codes", "modality"):
             every = np.concatenate([getattr(made, name) for made in blocks])
             np.testing.assert_array_equal(getattr(merged.block, name), every[merged.block.rows - 1])
-        every = np.concatenate([np.asarray(made.joined) for made in blocks])
-        found = merged.block.joined[np.arange(len(merged.block.rows))]
+        every = np.concatenate([np.asarray(made.embeddings) for made in blocks])
+        found = merged.block.embeddings[np.arange(len(merged.block.rows))]
         np.testing.assert_array_equal(found, every[merged.block.rows - 1])

@@ -19,7 +19,7 @@ from genius.encode.direct import image_rows, portions
 from genius.index import item_encoder as coding
 from genius.index import query as asking
 from genius.model import Model
-from genius.quantize.fusion_inputs import Parts, gather
+from genius.quantize.fusion_inputs import FusionInputs, gather
 from tests.pictures import encoded, png_header
 
 SIDE = 20
@@ -74,7 +74,7 @@ def test_portions_are_all_there_is_and_small_enough() -> None:
 
 
 def test_items_are_coded_a_few_pictures_at_a_time(held: list[int]) -> None:
-    def item_parts(image: rows.Rows, text: rows.Rows, modality: np.ndarray) -> Parts:
+    def item_parts(image: rows.Rows, text: rows.Rows, modality: np.ndarray) -> FusionInputs:
         return gather(image[0], image, (image[0], text[1]))
 
     model = cast(Model, SimpleNamespace(joins_features=True, encoder=ENCODER, item_parts=item_parts))
@@ -82,17 +82,17 @@ def test_items_are_coded_a_few_pictures_at_a_time(held: list[int]) -> None:
     embedded = coding._at_once(model, [*items[:3], Item("bad", image=ImageBytes(b"bad")), *items[3:]])
     assert embedded.places == [0, 1, 2, 4, 5, 6]
     assert list(embedded.failed) == ["bad"]
-    np.testing.assert_array_equal(np.concatenate([part.joined for part in embedded.blocks])[:, 0], range(6))
+    np.testing.assert_array_equal(np.concatenate([part.embeddings for part in embedded.blocks])[:, 0], range(6))
     assert (len(held), max(held)) == (6, 2)
 
 
 def test_queries_of_whole_records_too(held: list[int]) -> None:
-    def embed(queries: Sequence[Query]) -> Parts:
-        joined = colours([one for one in rows.loaded([query.image for query in queries]) if one is not None])
+    def embed(queries: Sequence[Query]) -> FusionInputs:
+        embeddings = colours([one for one in rows.loaded([query.image for query in queries]) if one is not None])
         there = np.ones(len(queries), bool)
-        return gather(joined, (joined, there), (joined, ~there))
+        return gather(embeddings, (embeddings, there), (embeddings, ~there))
 
     model = cast(Model, SimpleNamespace(joins_features=False, embed=embed))
     found = asking._embedded(model, [Query(image=image) for image in pictures(5)])
-    np.testing.assert_array_equal(found.joined[:, 0], range(5))
+    np.testing.assert_array_equal(found.embeddings[:, 0], range(5))
     assert (len(held), max(held)) == (5, 2)

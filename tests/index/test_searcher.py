@@ -28,22 +28,22 @@ class Pool:
     weight: float
     codes: np.ndarray
     modality: np.ndarray
-    joined: np.ndarray
+    embeddings: np.ndarray
     rows: np.ndarray
 
     def wanted(self, want: int) -> np.ndarray:
         return np.flatnonzero((self.modality == want) | (want == ANY))
 
-    def scores(self, vector: np.ndarray, joined: np.ndarray) -> np.ndarray:
+    def scores(self, vector: np.ndarray, embeddings: np.ndarray) -> np.ndarray:
         """By which items are re-ranked, from the formula."""
         quantized = sum(book[self.codes[:, k]] for k, book in enumerate(self.geometry.codebooks))
         near = quantized @ vector - (quantized**2).sum(1) / 2
-        return np.asarray(self.weight * (self.joined @ joined) + (1 - self.weight) * near)
+        return np.asarray(self.weight * (self.embeddings @ embeddings) + (1 - self.weight) * near)
 
     def cosines(self, coding: Coding, asked: Asked, query: int) -> np.ndarray:
         """Of embeddings, or where none are kept of vectors and codes."""
         if coding.embeddings != "none":
-            return np.asarray(self.joined.astype(np.float32) @ asked.joined[query])
+            return np.asarray(self.embeddings.astype(np.float32) @ asked.embeddings[query])
         quantized = sum(book[self.codes[:, k]] for k, book in enumerate(self.geometry.codebooks))
         return np.asarray(quantized @ asked.vectors[query] / np.linalg.norm(quantized, axis=1))
 
@@ -78,7 +78,7 @@ def pool(seed: int, sizes: list[int], coding: Coding, removed: float = 0.0) -> P
     live = ~np.isin(rows, gone)
     every = [
         np.concatenate(arrays)[live]
-        for arrays in zip(*((b.codes, b.modality, b.joined) for b in blocks), strict=True)
+        for arrays in zip(*((b.codes, b.modality, b.embeddings) for b in blocks), strict=True)
     ]
     return Pool(searcher, geometry, weight, *every, rows[live])
 
@@ -87,8 +87,8 @@ def ask(random: np.random.Generator, queries: int, coding: Coding, wants: list[i
     want = random.choice(wants, queries)
     first = want if coding.semantic else np.full(queries, ANY)
     vectors = random.normal(size=(queries, WIDTH)).astype(np.float32)
-    joined = (random.integers(-2, 3, (queries, WIDTH)) / 2).astype(np.float32)
-    return Asked(vectors, joined, want, first)
+    embeddings = (random.integers(-2, 3, (queries, WIDTH)) / 2).astype(np.float32)
+    return Asked(vectors, embeddings, want, first)
 
 
 CODINGS = st.sampled_from([CODING, LEARNED, NO_FIRST, EXACT, NONE])
@@ -165,7 +165,7 @@ def test_wide_beams_give_both_rankings_of_all_items(seed: int, sizes: list[int],
         likeness = made.cosines(coding, asked, query)
         free = asked.first[query] != ANY and asked.want[query] != ANY
         gains = {item: made.log_probabilities(asked.vectors[query], item, free=free) for item in wanted}
-        scores = dict(zip(made.rows, made.scores(asked.vectors[query], asked.joined[query]), strict=True))
+        scores = dict(zip(made.rows, made.scores(asked.vectors[query], asked.embeddings[query]), strict=True))
         best = [scores[row] for row in found.rows[found.reranked(1000)]]
         np.testing.assert_allclose(
             best, sorted((scores[row] for row in made.rows[wanted]), reverse=True), atol=1e-4
@@ -207,7 +207,7 @@ def test_how_items_lie_in_segments_makes_no_difference(seed: int, coding: Coding
     found = []
     for bounds in ([0, 40], [0, 1, 15, 40]):
         parts = [
-            Block(*(array[a:b] for array in (one.codes, one.modality, one.joined, one.rows, one.halves)))
+            Block(*(array[a:b] for array in (one.codes, one.modality, one.embeddings, one.rows, one.halves)))
             for a, b in pairwise(bounds)
         ]
         segments = [in_memory(part, coding, geometry.codebooks) for part in parts]

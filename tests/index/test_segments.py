@@ -26,10 +26,10 @@ def test_what_is_written_is_what_is_opened(tmp_path: Path, coding: Coding, count
     np.testing.assert_array_equal(found.codes, made.codes[order])
     np.testing.assert_array_equal(found.rows, made.rows[order])
     np.testing.assert_array_equal(found.halves, made.halves[order])
-    np.testing.assert_array_equal(found.exact, made.joined[order])
+    np.testing.assert_array_equal(found.exact, made.embeddings[order])
     np.testing.assert_array_equal(found.modality, made.modality[order])
     assert found.coarse is not None and found.coarse.dtype == np.int8
-    off = np.abs(found.coarse * found.scale - made.joined[order].astype(np.float32))
+    off = np.abs(found.coarse * found.scale - made.embeddings[order].astype(np.float32))
     assert off.max() <= found.scale / 2 + 1e-6
     assert (tmp_path / "s/modality.npy").exists() != coding.told
 
@@ -39,7 +39,7 @@ def test_an_index_keeps_the_embeddings_that_it_is_told_to(tmp_path: Path, coding
     made = block(np.random.default_rng(1), 50, coding)
     found = segment(tmp_path / "s", made, coding)
     order = np.lexsort((np.arange(50), *made.codes.T[::-1]))
-    kept = made.joined[order] if coding is EXACT else made.joined[:, :0]
+    kept = made.embeddings[order] if coding is EXACT else made.embeddings[:, :0]
     np.testing.assert_array_equal(found.exact, kept)
     assert found.coarse is None and not (tmp_path / "s/coarse.npy").exists()
     assert (found.part(np.zeros(0)).exact is None) == (coding is NONE)
@@ -114,7 +114,7 @@ def test_a_segment_opens_to_the_bit_as_it_was_packed(
         assert {name: array.tobytes() for name, array in opened.packed.arrays().items()} == {
             name: array.tobytes() for name, array in packed.arrays().items()
         }
-        assert opened.exact.tobytes() == made.joined[order].tobytes()
+        assert opened.exact.tobytes() == made.embeddings[order].tobytes()
         assert opened.halves.tobytes() == made.halves[order].tobytes()
         assert opened.part(np.zeros(0, np.int64)).allowed is None
         gone = np.sort(random.choice(made.rows, count // 2, replace=False))

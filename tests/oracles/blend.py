@@ -19,14 +19,14 @@ def nearness(vector: np.ndarray, quantized: np.ndarray) -> np.ndarray:
     return np.asarray(np.einsum("nd,d->n", quantized, vector) - halves)
 
 
-def blended_items(joined: np.ndarray, quantized: np.ndarray) -> np.ndarray:
+def blended_items(embeddings: np.ndarray, quantized: np.ndarray) -> np.ndarray:
     """Items [n, width + width + 1] by their joined embeddings and quantized vectors [n, width]."""
     halves = -0.5 * np.einsum("ij,ij->i", quantized, quantized)[:, None]
-    return np.concatenate([joined, quantized, halves], axis=1, dtype=np.float32)
+    return np.concatenate([embeddings, quantized, halves], axis=1, dtype=np.float32)
 
 
-def blended_queries(joined: np.ndarray, vectors: np.ndarray, weight: float) -> np.ndarray:
+def blended_queries(embeddings: np.ndarray, vectors: np.ndarray, weight: float) -> np.ndarray:
     """Queries [n, width + width + 1], whose inner product with items is the score."""
     rest = np.float32(1 - weight)
-    ones = np.full((len(joined), 1), rest, np.float32)
-    return np.concatenate([np.float32(weight) * joined, rest * vectors, ones], axis=1, dtype=np.float32)
+    ones = np.full((len(embeddings), 1), rest, np.float32)
+    return np.concatenate([np.float32(weight) * embeddings, rest * vectors, ones], axis=1, dtype=np.float32)

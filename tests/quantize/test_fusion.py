@@ -12,13 +12,13 @@ from genius.quantize.fusion import Fusion, FusionSettings
 from genius.runtime import session
 
 WIDTH, HIDDEN = 6, 5
-NAMES = ("joined", "image", "has_image", "text", "has_text")
+NAMES = ("embeddings", "image", "has_image", "text", "has_text")
 
 
-def fusion(joined: bool, seed: int = 0) -> Fusion:
+def fusion(with_embedding: bool, seed: int = 0) -> Fusion:
     """A fusion in use, its last layers no longer zero."""
     torch.manual_seed(seed)
-    network = Fusion(WIDTH, FusionSettings(hidden=HIDDEN, joined=joined))
+    network = Fusion(WIDTH, FusionSettings(hidden=HIDDEN, with_embedding=with_embedding))
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return network.eval()
@@ -28,14 +28,14 @@ def records(count: int, seed: int = 0) -> dict[str, torch.Tensor]:
     random = np.random.default_rng(seed)
     parts = {
         name: random.standard_normal((count, WIDTH)).astype(np.float32)
-        for name in ("joined", "image", "text")
+        for name in ("embeddings", "image", "text")
     }
     has_image = random.random(count) < 0.7
     has_text = ~has_image | (random.random(count) < 0.5)
     return {
         name: torch.from_numpy(value)
         for name, value in {
-            "joined": parts["joined"],
+            "embeddings": parts["embeddings"],
             "image": parts["image"],
             "has_image": has_image,
             "text": parts["text"],
@@ -55,18 +55,18 @@ def by_hand(network: Fusion, inputs: dict[str, torch.Tensor]) -> np.ndarray:
     x = np.where(values["has_image"][:, None], values["image"], 0.0)
     y = np.where(values["has_text"][:, None], values["text"], 0.0)
     seen = [layer("text_projection", y), layer("image_projection", x)]
-    if network.settings.joined:
-        seen.append(layer("joined_projection", values["joined"]))
+    if network.settings.with_embedding:
+        seen.append(layer("embedding_projection", values["embeddings"]))
     u = np.maximum(np.concatenate(seen, axis=1), 0)
     share = 1 / (1 + np.exp(-layer("share.2", np.maximum(layer("share.0", u), 0))))
     z = share * x + (1 - share) * y + layer("mix.2", np.maximum(layer("mix.0", u), 0))
-    z = z + values["joined"] if network.settings.joined else z
+    z = z + values["embeddings"] if network.settings.with_embedding else z
     return z / np.linalg.norm(z, axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("joined", [False, True])
-def test_the_formula(joined: bool) -> None:
-    network, inputs = fusion(joined), records(50)
+@pytest.mark.parametrize("with_embedding", [False, True])
+def test_the_formula(with_embedding: bool) -> None:
+    network, inputs = fusion(with_embedding), records(50)
     found = network(**inputs).detach().numpy()
     np.testing.assert_allclose(found, by_hand(network, inputs), atol=2e-6)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
@@ -74,9 +74,9 @@ def test_the_formula(joined: bool) -> None:
 
 @given(st.booleans(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e30, float("nan"), float("inf")]))
 def test_what_stands_in_the_place_of_an_absent_part_does_not_matter(
-    joined: bool, seed: int, stored: float
+    with_embedding: bool, seed: int, stored: float
 ) -> None:
-    network, inputs = fusion(joined), records(7, seed)
+    network, inputs = fusion(with_embedding), records(7, seed)
     changed = {name: value.clone() for name, value in inputs.items()}
     for part in ("image", "text"):
         changed[part][~inputs[f"has_{part}"]] = stored
@@ -90,13 +90,13 @@ def test_training_starts_from_the_plain_mixture() -> None:
     """A record with one part, which is also its joined embedding, begins as just that."""
     inputs = records(20)
     inputs["has_text"] = ~inputs["has_image"]
-    inputs["image"] = inputs["text"] = inputs["joined"]
+    inputs["image"] = inputs["text"] = inputs["embeddings"]
     found = Fusion(WIDTH, FusionSettings(hidden=HIDDEN)).eval()(**inputs)
-    torch.testing.assert_close(found, torch.nn.functional.normalize(inputs["joined"], dim=1))
+    torch.testing.assert_close(found, torch.nn.functional.normalize(inputs["embeddings"], dim=1))
 
 
 def test_the_exported_graph_gives_the_same() -> None:
-    network = fusion(joined=True)
+    network = fusion(with_embedding=True)
     graph = session(export(network, {name: records(3)[name] for name in NAMES}, ["vectors"]))
     for count in (1, 40):
         inputs = records(count, seed=9)

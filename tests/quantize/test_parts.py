@@ -5,31 +5,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genius.quantize.fusion_inputs import Parts, concatenate, gather
+from genius.quantize.fusion_inputs import FusionInputs, concatenate, gather
 
 WIDTH = 3
 
 
-def rows(kinds: list[str], seed: int, dtype: type = np.float32) -> tuple[Parts, dict[str, np.ndarray]]:
+def rows(kinds: list[str], seed: int, dtype: type = np.float32) -> tuple[FusionInputs, dict[str, np.ndarray]]:
     """Parts of records (`i`mage, `t`ext or `b`oth), and the inputs of the fusion as they should be."""
     random = np.random.default_rng(seed)
     shape = (len(kinds), WIDTH)
-    joined, image, text = (random.standard_normal(shape).astype(dtype) for _ in range(3))
+    embeddings, image, text = (random.standard_normal(shape).astype(dtype) for _ in range(3))
     has_image = np.array([kind in "ib" for kind in kinds], bool)
     has_text = np.array([kind in "tb" for kind in kinds], bool)
     both = (has_image & has_text)[:, None]
     expected = {
-        "joined": joined,
-        "image": np.where(both, image, joined),
+        "embeddings": embeddings,
+        "image": np.where(both, image, embeddings),
         "has_image": has_image,
-        "text": np.where(both, text, joined),
+        "text": np.where(both, text, embeddings),
         "has_text": has_text,
     }
-    return gather(joined, (image, has_image), (text, has_text)), expected
+    return gather(embeddings, (image, has_image), (text, has_text)), expected
 
 
 def check(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], chosen: np.ndarray | slice) -> None:
-    assert list(found) == ["joined", "image", "has_image", "text", "has_text"]
+    assert list(found) == ["embeddings", "image", "has_image", "text", "has_text"]
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value[chosen])
         assert found[name].dtype == (bool if name.startswith("has") else np.float32)

@@ -33,8 +33,8 @@ def engine_of(pool: Pool, costs: Costs = SCAN) -> tuple[Engine, np.ndarray, np.n
     """An engine over the pool, the items' embeddings and the queries', in whole numbers: all is exact."""
     rng = np.random.default_rng(len(pool.codes))
     embeddings = rng.integers(-3, 4, (len(pool.codes), WIDTH)).astype(np.float32)
-    joined = rng.integers(-127, 128, (pool.queries, WIDTH)).astype(np.float32)
-    joined[:, 0] = 127
+    embeddings = rng.integers(-127, 128, (pool.queries, WIDTH)).astype(np.float32)
+    embeddings[:, 0] = 127
     parts, items = pool.parts()
     parts = [
         replace(
@@ -45,7 +45,7 @@ def engine_of(pool: Pool, costs: Costs = SCAN) -> tuple[Engine, np.ndarray, np.n
         )
         for part, mine in zip(parts, items, strict=True)
     ]
-    return Engine(parts, pool.table, costs=costs), embeddings, joined
+    return Engine(parts, pool.table, costs=costs), embeddings, embeddings
 
 
 def listed(hits: Hits, query: int) -> list[int]:
@@ -55,10 +55,10 @@ def listed(hits: Hits, query: int) -> list[int]:
 @few
 @given(pools(), st.integers(1, 12), st.integers(1, 12))
 def test_the_paper_mode_equals_the_readable_search(pool: Pool, beams: int, k: int) -> None:
-    engine, embeddings, joined = engine_of(pool)
+    engine, embeddings, embeddings = engine_of(pool)
     plain = engine.search(pool.vectors, first=pool.first, k=k, beams=beams, mode="paper")
     ranked = engine.search(
-        pool.vectors, joined, first=pool.first, k=k, beams=beams, mode="paper", plain=False
+        pool.vectors, embeddings, first=pool.first, k=k, beams=beams, mode="paper", plain=False
     )
     if not len(pool.shown):
         assert (plain.rows == -1).all() and (ranked.rows == -1).all()
@@ -66,7 +66,7 @@ def test_the_paper_mode_equals_the_readable_search(pool: Pool, beams: int, k: in
     trie = Trie.build(pool.codes[pool.shown])
     found = beam_search(pool.table, trie, pool.vectors, beams, first=pool.first)
     scores, items = ranked_items(trie, found, k)
-    likeness, best = rerank(trie, found, joined, embeddings[pool.shown], k)
+    likeness, best = rerank(trie, found, embeddings, embeddings[pool.shown], k)
     for query in range(pool.queries):
         if (trie.items(trie.levels, found.nodes[query][found.nodes[query] >= 0])[1].size) < min(
             k, len(_scope(pool, query))
@@ -91,13 +91,13 @@ def _scope(pool: Pool, query: int) -> list[int]:
 def test_whoever_asks_for_k_gets_k_of_what_there_is(
     pool: Pool, beams: int, k: int, mode: Mode, plain: bool, scan: bool
 ) -> None:
-    engine, embeddings, joined = engine_of(pool, SCAN if scan else FAST)
-    hits = engine.search(pool.vectors, joined, first=pool.first, k=k, beams=beams, mode=mode, plain=plain)
+    engine, embeddings, embeddings = engine_of(pool, SCAN if scan else FAST)
+    hits = engine.search(pool.vectors, embeddings, first=pool.first, k=k, beams=beams, mode=mode, plain=plain)
     assert len(engine) == len(pool.shown)
     for query in range(pool.queries):
         scope, found = _scope(pool, query), listed(hits, query)
         assert len(found) == len(set(found)) == min(k, len(scope)) and set(found) <= set(scope)
-        likeness = (embeddings[found] @ joined[query]).tolist()
+        likeness = (embeddings[found] @ embeddings[query]).tolist()
         assert hits.likeness[query, : len(found)].tolist() == likeness
         keys = [
             (-total, -like, number)
@@ -123,12 +123,12 @@ def test_whoever_asks_for_k_gets_k_of_what_there_is(
 @few
 @given(pools(), st.integers(1, 6), st.integers(1, 20), st.sampled_from(MODES))
 def test_company_does_not_show(pool: Pool, beams: int, k: int, mode: Mode) -> None:
-    engine, _, joined = engine_of(pool, FAST)
-    together = engine.search(pool.vectors, joined, first=pool.first, k=k, beams=beams, mode=mode)
+    engine, _, embeddings = engine_of(pool, FAST)
+    together = engine.search(pool.vectors, embeddings, first=pool.first, k=k, beams=beams, mode=mode)
     for query in range(pool.queries):
         one = slice(query, query + 1)
         first = None if pool.first is None else pool.first[one]
-        alone = engine.search(pool.vectors[one], joined[one], first=first, k=k, beams=beams, mode=mode)
+        alone = engine.search(pool.vectors[one], embeddings[one], first=first, k=k, beams=beams, mode=mode)
         for name in ("rows", "likeness", "totals", "gains", "depths", "below"):
             np.testing.assert_array_equal(getattr(alone, name), getattr(together, name)[one])
         assert alone.modes == together.modes[one]
@@ -137,13 +137,13 @@ def test_company_does_not_show(pool: Pool, beams: int, k: int, mode: Mode) -> No
 @few
 @given(pools(), st.integers(1, 6), st.integers(1, 20), st.sampled_from(MODES), st.integers(0, 99))
 def test_a_filter_searches_a_smaller_pool(pool: Pool, beams: int, k: int, mode: Mode, seed: int) -> None:
-    engine, _, joined = engine_of(pool, FAST)
+    engine, _, embeddings = engine_of(pool, FAST)
     allowed = np.random.default_rng(seed).random(len(pool.codes)) < 0.5
     fewer = replace(pool, hidden=pool.hidden | ~allowed)
     masks = [allowed[part.numbers] for part in engine.parts]
     smaller, _, _ = engine_of(fewer, FAST)
-    one = engine.restricted(masks).search(pool.vectors, joined, first=pool.first, k=k, beams=beams, mode=mode)
-    two = smaller.search(pool.vectors, joined, first=pool.first, k=k, beams=beams, mode=mode)
+    one = engine.restricted(masks).search(pool.vectors, embeddings, first=pool.first, k=k, beams=beams, mode=mode)
+    two = smaller.search(pool.vectors, embeddings, first=pool.first, k=k, beams=beams, mode=mode)
     np.testing.assert_array_equal(one.numbers, two.numbers)
     np.testing.assert_array_equal(one.totals, two.totals)
 
@@ -151,8 +151,8 @@ def test_a_filter_searches_a_smaller_pool(pool: Pool, beams: int, k: int, mode: 
 @few
 @given(pools(), st.integers(1, 6), st.sampled_from(MODES))
 def test_a_trace_goes_on_where_the_search_stopped(pool: Pool, k: int, mode: Mode) -> None:
-    engine, _, joined = engine_of(pool, FAST)
-    hits = engine.search(pool.vectors, joined, first=pool.first, k=k, beams=3, mode=mode)
+    engine, _, embeddings = engine_of(pool, FAST)
+    hits = engine.search(pool.vectors, embeddings, first=pool.first, k=k, beams=3, mode=mode)
     owners, places = np.nonzero(hits.rows >= 0)
     gains = np.full_like(hits.gains, np.nan)
     codes = engine.codes(hits.rows[owners, places])

@@ -98,15 +98,15 @@ def test_blends_equal_the_readable_ones(
     rng = np.random.default_rng(seed)
     codebooks = [2.0 * rng.integers(-2, 3, (size, WIDTH)).astype(np.float32) for size in pool.table.sizes]
     queries = rng.integers(-3, 4, (pool.queries, WIDTH)).astype(np.float32)
-    joined = 127.0 * rng.integers(-1, 2, (pool.queries, WIDTH)).astype(np.float32)
+    embeddings = 127.0 * rng.integers(-1, 2, (pool.queries, WIDTH)).astype(np.float32)
     quantized = sum(book[pool.codes[:, level]] for level, book in enumerate(codebooks))
     parts, items, vectors = embedded(pool, seed, coarse, True)
     parts = [replace(part, halves=halves(part.packed, codebooks)) for part in parts]
     found = whole(parts, pool.queries, pool.first)
     share = weight or 0.0
-    asked = Asked.blend(None if weight is None else joined, queries, codebooks, share)
+    asked = Asked.blend(None if weight is None else embeddings, queries, codebooks, share)
     ranked = rank(parts, found.bounds, found.starts, found.ends, asked, k)
-    expected = blended_queries(joined, queries, share) @ blended_items(vectors, quantized).T
+    expected = blended_queries(embeddings, queries, share) @ blended_items(vectors, quantized).T
     for query in range(pool.queries):
         below = [item for some in items_below(pool, found, items, query) for item in some]
         best = sorted(expected[query, below].tolist(), reverse=True)[:k]

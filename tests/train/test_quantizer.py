@@ -74,13 +74,13 @@ def test_training_makes_queries_find_their_answers_by_codes(tmp_path: Path) -> N
 
 def test_items_that_nobody_asks_for_join_a_step() -> None:
     """They are among the candidates, wanted by no query, and every query still wants an answer of its own."""
-    joined = stage(dataclasses.replace(SETTINGS, others=60))
-    batch = joined._draw(np.random.default_rng(3))
-    asked = {int(item) for row in batch.rows for item in joined.queries.positives(row)}
+    embeddings = stage(dataclasses.replace(SETTINGS, others=60))
+    batch = embeddings._draw(np.random.default_rng(3))
+    asked = {int(item) for row in batch.rows for item in embeddings.queries.positives(row)}
     assert set(batch.candidates.tolist()) - asked
     assert (np.diff(batch.candidates) > 0).all()
     for row, place in zip(batch.rows, batch.wanted, strict=True):
-        assert batch.candidates[place] in joined.queries.positives(row)
+        assert batch.candidates[place] in embeddings.queries.positives(row)
     alone = stage(dataclasses.replace(SETTINGS, others=0))._draw(np.random.default_rng(3))
     assert set(alone.candidates.tolist()) <= asked
     assert np.array_equal(alone.rows, batch.rows)

@@ -24,25 +24,25 @@ class Asked:
         return np.array([row])
 
 
-@pytest.mark.parametrize("right", ["joined", "vectors"])
+@pytest.mark.parametrize("right", ["embeddings", "vectors"])
 def test_the_side_that_knows_the_answers_wins(right: str) -> None:
     """One side of the items equals the queries', the other is noise: the weight goes to the first."""
     random = np.random.default_rng(0)
     truth, noise, other = random.normal(size=(3, 100, 16)).astype(np.float32)
     truth /= np.linalg.norm(truth, axis=1, keepdims=True)
     noise, other = 0.3 * noise, 0.3 * other
-    if right == "joined":
-        sides, joined, vectors = Sides(truth, noise, noise), truth, other
+    if right == "embeddings":
+        sides, embeddings, vectors = Sides(truth, noise, noise), truth, other
     else:
-        sides, joined, vectors = Sides(noise, truth, truth), other, truth
+        sides, embeddings, vectors = Sides(noise, truth, truth), other, truth
     modality = np.zeros(100, np.int64)
     weighed = weigh(
         sides,
         modality,
         [Asked()],  # type: ignore[list-item]
-        lambda _, rows: joined[rows],
+        lambda _, rows: embeddings[rows],
         lambda _, rows: vectors[rows],
         count=40,
     )
-    assert weighed.fair == right
-    assert (weighed.rerank > 0.5) == (right == "joined")
+    assert weighed.dense_baseline == right
+    assert (weighed.rerank > 0.5) == (right == "embeddings")

@@ -56,12 +56,12 @@ def measure_building(count: int, *, width: int, seed: int = 0) -> Built:
     pack_s, codes_bytes = time.process_time() - start, packed.nbytes
     del packed
     with tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch:
-        joined = np.lib.format.open_memmap(Path(scratch, "joined.npy"), "w+", np.float16, (count, width))
+        embeddings = np.lib.format.open_memmap(Path(scratch, "joined.npy"), "w+", np.float16, (count, width))
         for first in range(0, count, BLOCK):
-            joined[first : first + BLOCK] = random.normal(
-                size=joined[first : first + BLOCK].shape, scale=0.05
+            embeddings[first : first + BLOCK] = random.normal(
+                size=embeddings[first : first + BLOCK].shape, scale=0.05
             )
-        block = Block(codes, codes[:, 0], joined, np.arange(count), np.zeros(count, np.float32))
+        block = Block(codes, codes[:, 0], embeddings, np.arange(count), np.zeros(count, np.float32))
         path = Path(scratch, "segment")
         start = time.perf_counter()
         fingerprint = write_segment(path, block, CODING, "made up")

@@ -129,7 +129,7 @@ def faiss_systems(world: World, *, graph_items: int, k: int = 10) -> list[System
         size = _size(faiss, index)
 
         def run(queries: np.ndarray, index: Any = index) -> np.ndarray:
-            return np.asarray(index.search(world.joined[queries], k)[1])
+            return np.asarray(index.search(world.query_embeddings[queries], k)[1])
 
         made.append(
             System(name, run, 1, time.process_time, bytes_per_item=size / items, build_s=build_s, items=items)
@@ -176,7 +176,7 @@ def usearch_system(world: World, *, items: int, k: int = 10) -> System:
     build_s = time.process_time() - start
 
     def run(queries: np.ndarray) -> np.ndarray:
-        found = index.search(world.joined[queries], k, threads=1)
+        found = index.search(world.query_embeddings[queries], k, threads=1)
         return np.asarray(found.keys).astype(np.int64).reshape(len(queries), -1)
 
     return System(

@@ -85,7 +85,7 @@ class _Way:
         how, engine, model = self.how, self.engine, self.index.model
         if how.mode == "auto":
             known = asking.asked(model, [query])
-            engine.costs = costs_of(engine, known.vectors, known.joined, None)
+            engine.costs = costs_of(engine, known.vectors, known.embeddings, None)
         start = time.perf_counter()
         self.index.search(
             query, k=how.k, beam=how.beam, mode=how.mode, decoder=how.decoder, precision=how.precision
@@ -96,7 +96,7 @@ class _Way:
         marks.append(time.perf_counter())
         search = engine.find(asked.vectors, k=how.k, beams=how.beam, mode=how.mode)
         marks.append(time.perf_counter())
-        both_rankings(engine, search, asked.joined, how.k, by_codes=self.by_codes)
+        both_rankings(engine, search, asked.embeddings, how.k, by_codes=self.by_codes)
         marks.append(time.perf_counter())
         steps = np.diff(marks).tolist()
         return [whole, *steps, max(whole - sum(steps), 0.0)]

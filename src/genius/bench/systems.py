@@ -175,9 +175,9 @@ def exhaustive(world: World, k: int = 10) -> list[System]:
     ):
 
         def run(queries: np.ndarray, known: bool = known, bytes_: bool = bytes_) -> np.ndarray:
-            joined = world.joined[queries] if bytes_ else None
+            query_embeddings = world.query_embeddings[queries] if bytes_ else None
             first = world.first[queries] if known else None
-            return engine.search(world.vectors[queries], joined, first=first, k=k, mode="scan").rows
+            return engine.search(world.vectors[queries], query_embeddings, first=first, k=k, mode="scan").rows
 
         kept = _bytes(world, coarse=bytes_, lengths=not bytes_)
         made.append(System(name, run, bytes_per_item=kept / len(world), build_s=world.pack_s))
@@ -189,8 +189,8 @@ def _system(world: World, row: Row, decoder: Decoder, k: int) -> System:
 
     def run(queries: np.ndarray) -> np.ndarray:
         first = world.first[queries] if row.known else None
-        vectors, joined = world.vectors[queries], world.joined[queries]
-        hits = engine.search(vectors, joined, first=first, k=k, beams=BEAMS, mode=row.mode, plain=False)
+        vectors, query_embeddings = world.vectors[queries], world.query_embeddings[queries]
+        hits = engine.search(vectors, query_embeddings, first=first, k=k, beams=BEAMS, mode=row.mode, plain=False)
         return hits.rows
 
     def left_out() -> float:

@@ -46,7 +46,7 @@ class World:
     parts: list[Part]
     codebooks: list[np.ndarray]
     vectors: np.ndarray
-    joined: np.ndarray
+    query_embeddings: np.ndarray
     first: np.ndarray
     pack_s: float | None
     made_up: bool = True
@@ -58,7 +58,7 @@ class World:
     @property
     def width(self) -> int:
         """Of embeddings."""
-        return int(self.joined.shape[1])
+        return int(self.query_embeddings.shape[1])
 
     def embeddings(self, rows: np.ndarray) -> np.ndarray:
         """Those of rows, those of all parts numbered one after another: float32 [n, width]."""
@@ -197,11 +197,11 @@ def real_world(index: Index, queries: int, seed: int = 0) -> World:
         weight=index.model.rerank_weight,
     )
     chosen = random.integers(0, len(world), queries)
-    joined, codes = world.embeddings(chosen), world.codes(chosen)
+    query_embeddings, codes = world.embeddings(chosen), world.codes(chosen)
     vectors = quantizer.reconstruct(codes)
     noisy = [
-        rows + random.normal(size=rows.shape) * NOISE * rows.shape[1] ** -0.5 for rows in (vectors, joined)
+        rows + random.normal(size=rows.shape) * NOISE * rows.shape[1] ** -0.5 for rows in (vectors, query_embeddings)
     ]
     units = [(rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32) for rows in noisy]
     first = codes[:, 0].astype(np.int64) if quantizer.semantic else np.full(queries, -1)
-    return replace(world, vectors=units[0], joined=units[1], first=first)
+    return replace(world, vectors=units[0], query_embeddings=units[1], first=first)

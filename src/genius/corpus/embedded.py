@@ -18,7 +18,7 @@ from genius.encode.features import ABSENT, Features
 from genius.errors import InputError
 from genius.model import Model
 from genius.progress import bar
-from genius.quantize.fusion_inputs import Parts, concatenate
+from genius.quantize.fusion_inputs import FusionInputs, concatenate
 
 BLOCK = 2048
 PICTURES = 64
@@ -32,9 +32,9 @@ class Embedded:
     """Items and queries of a benchmark by their parts and joined embeddings."""
 
     pool: Pool
-    items: Parts
+    items: FusionInputs
     tasks: Mapping[Task, TaskQueries]
-    queries: Mapping[Task, Parts]
+    queries: Mapping[Task, FusionInputs]
 
 
 def embed(
@@ -43,7 +43,7 @@ def embed(
     pool: Pool,
     tasks: Sequence[TaskQueries],
     *,
-    items: Parts | None = None,
+    items: FusionInputs | None = None,
 ) -> Embedded:
     """Embed all items and queries by the model, from cached features or from contents, as it needs them.
 
@@ -69,12 +69,12 @@ def embed(
     return Embedded(pool, concatenate(embedded), {task.task: task for task in tasks}, queries)
 
 
-EmbedItems = Callable[[Records, np.ndarray], Parts]
-EmbedQueries = Callable[[Records], Parts]
+EmbedItems = Callable[[Records, np.ndarray], FusionInputs]
+EmbedQueries = Callable[[Records], FusionInputs]
 
 
 def _from_features(model: Model, features: Features) -> tuple[EmbedItems, EmbedQueries]:
-    def items(records: Records, modality: np.ndarray) -> Parts:
+    def items(records: Records, modality: np.ndarray) -> FusionInputs:
         image, text, _ = _rows(features, records)
         return model.item_parts(image, text, modality)
 
@@ -82,12 +82,12 @@ def _from_features(model: Model, features: Features) -> tuple[EmbedItems, EmbedQ
 
 
 def _from_contents(model: Model, contents: ContentRows) -> tuple[EmbedItems, EmbedQueries]:
-    def block(records: Records) -> Parts:
+    def block(records: Records) -> FusionInputs:
         pictures = [None if row == ABSENT else _read(contents.images[row]) for row in records.image]
         texts = ["" if row == ABSENT else contents.texts[row] for row in records.text]
         return model.record_parts(pictures, texts)
 
-    def queries(records: Records) -> Parts:
+    def queries(records: Records) -> FusionInputs:
         starts = range(0, len(records), PICTURES)
         return concatenate([block(records[start : start + PICTURES]) for start in starts])
 

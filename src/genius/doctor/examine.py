@@ -17,7 +17,7 @@ from genius.doctor.verdict import Verdict, judge
 from genius.errors import InputError
 from genius.evaluate.run import corpus_source
 from genius.model import Model
-from genius.quantize.fusion_inputs import Parts
+from genius.quantize.fusion_inputs import FusionInputs
 
 QUERIES = 500
 
@@ -47,7 +47,7 @@ def examine(
         raise InputError(f"at least one query of each task is needed, not {queries}")
     quantizer = model.quantizer
     modality_of = tuple(model.settings["quantizer"]["modality_of"])
-    coding = Coding(quantizer.sizes, quantizer.first, modality_of, model.fair)
+    coding = Coding(quantizer.sizes, quantizer.first, modality_of, model.dense_baseline)
     tree.check(split)
     source = corpus_source(model, tree, cache)
     pool = read_pool(tree, source, split)
@@ -83,13 +83,13 @@ def sampled(task: TaskQueries, count: int, seed: int) -> TaskQueries:
 
 
 def _items(model: Model, embedded: Embedded, members: np.ndarray) -> CodedItems:
-    joined, vectors, bad = _sound(model, embedded.items)
+    embeddings, vectors, bad = _sound(model, embedded.items)
     vectors = vectors[members]
     modality = embedded.pool.modality[members].astype(np.int64)
     codes = model.quantizer.codes(vectors, modality)
     return CodedItems(
         modality=modality,
-        joined=joined[members],
+        embeddings=embeddings[members],
         vectors=vectors,
         codes=codes,
         quantized=model.quantizer.reconstruct(codes),
@@ -98,7 +98,7 @@ def _items(model: Model, embedded: Embedded, members: np.ndarray) -> CodedItems:
 
 
 def _queries(model: Model, embedded: Embedded, task: TaskQueries, members: np.ndarray) -> CodedQueries:
-    joined, vectors, bad = _sound(model, embedded.queries[task.task])
+    embeddings, vectors, bad = _sound(model, embedded.queries[task.task])
     codes = model.quantizer.codes(vectors, np.full(len(vectors), task.want))
     places = np.full(len(embedded.pool.ids), -1)
     places[members] = np.arange(len(members))
@@ -106,7 +106,7 @@ def _queries(model: Model, embedded: Embedded, task: TaskQueries, members: np.nd
     return CodedQueries(
         task=str(task.task),
         want=task.want,
-        joined=joined,
+        embeddings=embeddings,
         vectors=vectors,
         codes=codes,
         quantized=model.quantizer.reconstruct(codes),
@@ -115,9 +115,9 @@ def _queries(model: Model, embedded: Embedded, task: TaskQueries, members: np.nd
     )
 
 
-def _sound(model: Model, parts: Parts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sound(model: Model, parts: FusionInputs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Joined embeddings, vectors, and which of them are no numbers: these are zeros, and the others count."""
-    joined, vectors = parts.joined.astype(np.float32), model.vectors(parts)
-    bad = ~(np.isfinite(joined).all(axis=1) & np.isfinite(vectors).all(axis=1))
-    joined[bad] = vectors[bad] = 0
-    return joined, vectors, bad
+    embeddings, vectors = parts.embeddings.astype(np.float32), model.vectors(parts)
+    bad = ~(np.isfinite(embeddings).all(axis=1) & np.isfinite(vectors).all(axis=1))
+    embeddings[bad] = vectors[bad] = 0
+    return embeddings, vectors, bad

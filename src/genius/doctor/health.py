@@ -11,7 +11,7 @@ from genius.decode.decoder import Decoder
 from genius.doctor.codes import Buckets, Level, agreement, buckets, confusion, level_use, purity
 from genius.doctor.found import best_ranks, hit_rate, survival
 from genius.errors import InputError
-from genius.model import Ruler
+from genius.model import DenseBaseline
 from genius.quantize.quantizer import unit_length, wanted_codes
 from tests.oracles.beam import BEAMS
 from tests.oracles.trie import Trie
@@ -30,7 +30,7 @@ class CodedItems:
     """
 
     modality: np.ndarray
-    joined: np.ndarray
+    embeddings: np.ndarray
     vectors: np.ndarray
     codes: np.ndarray
     quantized: np.ndarray
@@ -43,7 +43,7 @@ class CodedQueries:
 
     task: str
     want: int
-    joined: np.ndarray
+    embeddings: np.ndarray
     vectors: np.ndarray
     codes: np.ndarray
     quantized: np.ndarray
@@ -61,7 +61,7 @@ class Coding:
     sizes: tuple[int, ...]
     first: str
     modality_of: tuple[int, ...]
-    fair: Ruler = "joined"
+    dense_baseline: DenseBaseline = "embeddings"
     """What fair dense search looks at: joined embeddings or vectors, whichever validation found better."""
 
     @property
@@ -76,7 +76,7 @@ class TaskHealth:
 
     task: str
     queries: int
-    joined: float
+    embeddings: float
     """Hit rate @5 by joined embeddings."""
     vectors: float
     """The same by fused vectors z."""
@@ -122,14 +122,14 @@ class Health:
         return tuple(float(value) for value in np.mean(rows, axis=0)) if rows else ()
 
     @property
-    def joined(self) -> float:
+    def embeddings(self) -> float:
         """Mean hit rate @5 by joined embeddings."""
-        return self.mean(lambda task: task.joined)
+        return self.mean(lambda task: task.embeddings)
 
     @property
-    def fair(self) -> float:
+    def dense_baseline(self) -> float:
         """Mean hit rate @5 of fair dense search."""
-        return self.vectors if self.coding.fair == "vectors" else self.joined
+        return self.vectors if self.coding.dense_baseline == "vectors" else self.embeddings
 
     @property
     def vectors(self) -> float:
@@ -149,7 +149,7 @@ class Health:
     @property
     def kept(self) -> float:
         """What codes alone keep of fair dense recall; NaN where there is none to keep."""
-        return self.codes / self.fair if self.fair > 0 else float("nan")
+        return self.codes / self.dense_baseline if self.dense_baseline > 0 else float("nan")
 
     @property
     def known(self) -> tuple[float, ...]:
@@ -202,7 +202,7 @@ def _measure_task(
     places = np.full(len(items.modality), -1)
     places[wanted] = np.arange(len(wanted))
     inside = [found[found >= 0] for found in (places[known] for known in task.positives)]
-    dense = best_ranks(task.joined, items.joined[wanted], inside)
+    dense = best_ranks(task.embeddings, items.embeddings[wanted], inside)
     by_vectors = best_ranks(task.vectors, items.vectors[wanted], inside)
     by_codes = best_ranks(task.vectors, unit_length(items.quantized[wanted]), inside)
     first = wanted_codes(list(coding.modality_of), task.want, len(task))
@@ -210,7 +210,7 @@ def _measure_task(
     return TaskHealth(
         task=task.task,
         queries=len(task),
-        joined=hit_rate(dense, RANK),
+        embeddings=hit_rate(dense, RANK),
         vectors=hit_rate(by_vectors, RANK),
         codes=hit_rate(by_codes, RANK),
         ceiling=hit_rate(dense, beams),

@@ -67,8 +67,8 @@ def _use(axes: Any, health: Health) -> None:
 
 def _recall(axes: Any, health: Health) -> None:
     """Bars of the hit rate by task: joined, vectors, codes; the mean first."""
-    rows = [("mean", health.joined, health.vectors, health.codes)]
-    rows += [(task.task, task.joined, task.vectors, task.codes) for task in health.tasks]
+    rows = [("mean", health.embeddings, health.vectors, health.codes)]
+    rows += [(task.task, task.embeddings, task.vectors, task.codes) for task in health.tasks]
     for place, name in enumerate(("joined (fair dense)", "vectors z", "codes alone ẑ")):
         heights = [100 * float(row[1 + place]) for row in rows]
         offsets = [number + (place - 1) * 0.27 for number in range(len(rows))]
@@ -154,10 +154,10 @@ def write_map(items: CodedItems, tasks: Sequence[CodedQueries], path: Path, seed
     from matplotlib.figure import Figure
 
     rows, answers, want = _pairs(tasks, seed)
-    joined = np.concatenate([task.joined for task in tasks])[rows]
+    embeddings = np.concatenate([task.embeddings for task in tasks])[rows]
     quantized = np.concatenate([task.quantized for task in tasks])[rows]
     modality = items.modality[answers]
-    before = unit_length(joined), unit_length(items.joined[answers])
+    before = unit_length(embeddings), unit_length(items.embeddings[answers])
     after = unit_length(quantized), unit_length(items.quantized[answers])
     panels = (
         ("before: joined embeddings", *before),

@@ -26,14 +26,14 @@ def _recall(health: Health) -> Table:
     made = Table(
         ("task", "queries", "dense", "dense-z", "codes", "codes/fair", f"dense@{BEAMS}"),
         title=f"where recall is lost: hit rate @{RANK} in the wanted modality of the union pool, % "
-        f"(fair dense: by {health.coding.fair})",
+        f"(fair dense: by {health.coding.dense_baseline})",
     )
     for task in health.tasks:
-        fair = task.vectors if health.coding.fair == "vectors" else task.joined
-        kept = task.codes / fair if fair else None
-        figures = (task.joined, task.vectors, task.codes)
+        dense_baseline = task.vectors if health.coding.dense_baseline == "vectors" else task.embeddings
+        kept = task.codes / dense_baseline if dense_baseline else None
+        figures = (task.embeddings, task.vectors, task.codes)
         made.add(task.task, task.queries, *map(_percent, figures), kept, 100 * task.ceiling)
-    means = map(_percent, (health.joined, health.vectors, health.codes))
+    means = map(_percent, (health.embeddings, health.vectors, health.codes))
     made.add("mean", health.queries, *means, health.kept, 100 * health.ceiling)
     return made
 
@@ -101,7 +101,7 @@ def _first_codes(health: Health) -> Table:
 def as_json(health: Health, verdict: Verdict) -> dict[str, Any]:
     """All figures as shares between 0 and 1, under the names that evaluations use, and the verdict."""
     systems: dict[str, Callable[[TaskHealth], float]] = {
-        "dense": lambda task: task.joined,
+        "dense": lambda task: task.embeddings,
         "dense-z": lambda task: task.vectors,
         "codes": lambda task: task.codes,
         f"dense@{BEAMS}": lambda task: task.ceiling,

@@ -154,13 +154,13 @@ def _advice(health: Health) -> Iterator[Reason]:
 def _kept(health: Health, bar: float) -> str:
     return (
         f"Search by codes alone keeps {_percent(health.kept)} of what fair dense search finds "
-        f"({_percent(health.codes)} instead of {_percent(health.fair)}), below {_percent(bar)}."
+        f"({_percent(health.codes)} instead of {_percent(health.dense_baseline)}), below {_percent(bar)}."
     )
 
 
 def _where(health: Health) -> str:
     """What to change, by whether the fusion or the quantizer loses more."""
-    by_fusion = health.joined - health.vectors
+    by_fusion = health.embeddings - health.vectors
     by_codes = health.vectors - health.codes
     if by_fusion > by_codes:
         return (

@@ -270,9 +270,9 @@ class JoinedClip(nn.Module):
         """The CLIP joined by a trained transformer, of these settings and with these weights."""
         from safetensors.torch import load_file
 
-        joined: Any = cls(clip, "tokens", TokenFusionSettings(**settings))
-        joined.fusion.load_state_dict(load_file(weights))
-        return joined  # type: ignore[no-any-return]
+        embeddings: Any = cls(clip, "tokens", TokenFusionSettings(**settings))
+        embeddings.fusion.load_state_dict(load_file(weights))
+        return embeddings  # type: ignore[no-any-return]
 
     def forward(self, pixels: Tensor, has_image: Tensor, texts: Sequence[str]) -> Tensor:
         """Embeddings [n, width] of n records, with gradients.
@@ -281,10 +281,10 @@ class JoinedClip(nn.Module):
         """
         if self.fusion is not None:
             tokens = tokens_of_prepared(self.clip, pixels, has_image, [text or None for text in texts])
-            joined = self.fusion(*tokens)
+            embeddings = self.fusion(*tokens)
         else:
-            joined = self._sum(pixels, has_image, texts)
-        return nn.functional.normalize(joined.float(), dim=1)
+            embeddings = self._sum(pixels, has_image, texts)
+        return nn.functional.normalize(embeddings.float(), dim=1)
 
     def embed(self, pictures: Sequence[Image.Image | None], texts: Sequence[str]) -> np.ndarray:
         """Embeddings [n, width] of records, batch by batch, for use."""

@@ -104,8 +104,8 @@ class Joiner(nn.Module):
     def forward(self, image: torch.Tensor, text: torch.Tensor, *seen: torch.Tensor) -> torch.Tensor:
         """The joined content, not yet of unit length."""
         image_gain, text_gain, more = self.say(self.look(torch.cat(seen, dim=1))).chunk(3, dim=1)
-        joined: torch.Tensor = image * (1 + image_gain) + text * (1 + text_gain) + more
-        return joined
+        embeddings: torch.Tensor = image * (1 + image_gain) + text * (1 + text_gain) + more
+        return embeddings
 
 
 Part = tuple[torch.Tensor, torch.Tensor]
@@ -135,15 +135,15 @@ class Member(nn.Module):
         text_part, text_seen = self._embedded(self.text_head, self.text_width, text)
         if self.item_joiner is None:
             return functional.normalize(image_part + text_part, dim=1)
-        joined = self.item_joiner(image_part, text_part, image_seen, text_seen, _masks(image, text))
-        return functional.normalize(joined, dim=1)
+        embeddings = self.item_joiner(image_part, text_part, image_seen, text_seen, _masks(image, text))
+        return functional.normalize(embeddings, dim=1)
 
     def queries(self, image: Part, text: Part, asked: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """Contents of queries, of unit length."""
         image_part, image_seen = self._embedded(self.image_head, self.image_width, image)
         text_part, text_seen = self._embedded(self.text_head, self.text_width, text)
-        joined = self.query_joiner(image_part, text_part, image_seen, text_seen, asked, masks)
-        return functional.normalize(joined, dim=1)
+        embeddings = self.query_joiner(image_part, text_part, image_seen, text_seen, asked, masks)
+        return functional.normalize(embeddings, dim=1)
 
     def _embedded(self, head: Head, width: int, part: Part) -> tuple[torch.Tensor, torch.Tensor]:
         """A tower's embedding and hidden layer, zeros where the modality is absent."""

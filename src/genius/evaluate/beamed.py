@@ -37,7 +37,7 @@ class Pools:
 
     def __init__(self, model: Model, coded: Coded) -> None:
         quantized = model.quantizer.reconstruct(coded.codes)
-        self.items = blended_items(coded.embedded.items.joined, quantized)
+        self.items = blended_items(coded.embedded.items.embeddings, quantized)
         self.trie = PerPool(lambda members: Trie.build(coded.codes[members]))
 
 
@@ -79,8 +79,8 @@ class Beamed:
 
     def _ranked(self, task: Task, members: np.ndarray, depth: int, weight: float) -> Found:
         trie, beams = self._search(task, members, depth)
-        joined, vectors = self._coded.embedded.queries[task].joined, self._coded.queries[task]
-        queries = blended_queries(joined, vectors, weight)
+        embeddings, vectors = self._coded.embedded.queries[task].embeddings, self._coded.queries[task]
+        queries = blended_queries(embeddings, vectors, weight)
         scores, rows = rerank(trie, beams, queries, self._pools.items, DEPTH, None, members)
         return Found(scores, np.where(rows >= 0, members[rows], -1), items_under(trie, beams))
 

@@ -27,10 +27,10 @@ def dense_systems(
 
     `excluding` names for each query the items that are left out of its results.
     """
-    joined = Compared(
-        Indexes(embedded.items.joined), {task: parts.joined for task, parts in embedded.queries.items()}
+    embeddings = Compared(
+        Indexes(embedded.items.embeddings), {task: parts.embeddings for task, parts in embedded.queries.items()}
     )
-    fair = fair or joined
+    fair = fair or embeddings
 
     def search(compared: Compared, task: Task, members: np.ndarray) -> Found:
         left_out = excluding[task] if excluding else None
@@ -40,7 +40,7 @@ def dense_systems(
         wanted = embedded.pool.modality[members] == embedded.tasks[task].want
         return search(fair, task, members[wanted])
 
-    return {"dense": lambda task, members: search(joined, task, members), "dense-fair": in_wanted}
+    return {"dense": lambda task, members: search(embeddings, task, members), "dense-fair": in_wanted}
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,7 +64,7 @@ def evaluate_model(
     embedded = embed(model, source, pool, queries)
     if "quantizer" in model.stages:
         coded = code(model, embedded)
-        fair = Compared(Indexes(coded.vectors), coded.queries) if model.fair == "vectors" else None
+        fair = Compared(Indexes(coded.vectors), coded.queries) if model.dense_baseline == "vectors" else None
         searches = dense_systems(embedded, fair=fair, excluding=excluding)
         searches |= coded_systems(model, coded, want=want, excluding=excluding)
     else:

@@ -206,8 +206,8 @@ class Builder:
         if kept:
             self._catalogue.keep_pictures(kept)
         if len(coded.places):
-            self._embeddings.append(coded.joined)
-            self._blocks.append(replace(coded, joined=coded.joined[:0]))
+            self._embeddings.append(coded.embeddings)
+            self._blocks.append(replace(coded, embeddings=coded.embeddings[:0]))
 
     def _can_be_kept(self, item: Item) -> bool:
         """Whether an item can be written; a text may hold half a character, as Python reads broken names."""
@@ -247,7 +247,7 @@ class Builder:
             block = Block(
                 codes=np.concatenate([coded.codes for coded in self._blocks]),
                 modality=np.concatenate([coded.modality for coded in self._blocks]),
-                joined=self._embeddings.all(),
+                embeddings=self._embeddings.all(),
                 rows=self._catalogue.state().next_row + np.arange(len(entries)),
                 halves=np.concatenate([coded.halves for coded in self._blocks]),
             )

@@ -19,7 +19,7 @@ from genius.encode.feature_cache import FeatureCache, content_key
 from genius.encode.pipeline import Encoding, Report, encoding
 from genius.errors import InputError
 from genius.model import Model
-from genius.quantize.fusion_inputs import Parts, concatenate
+from genius.quantize.fusion_inputs import FusionInputs, concatenate
 
 _EMPTY = InputError("its text says nothing")
 
@@ -46,7 +46,7 @@ class CodedItems:
     places: np.ndarray
     codes: np.ndarray
     modality: np.ndarray
-    joined: np.ndarray
+    embeddings: np.ndarray
     halves: np.ndarray
     pictures: dict[str, bytes]
     failed: dict[str, InputError]
@@ -58,7 +58,7 @@ Coder = Callable[[Sequence[Item]], CodedItems]
 @dataclass(frozen=True, eq=False)
 class _Embedded:
     places: list[int]
-    blocks: list[Parts]
+    blocks: list[FusionInputs]
     pictures: dict[str, bytes]
     failed: dict[str, InputError]
 
@@ -88,14 +88,14 @@ def _coded(model: Model, items: Sequence[Item], embedded: _Embedded) -> CodedIte
     places, modality = embedded.places, _modality([items[place] for place in embedded.places])
     if not places:
         codes = np.zeros((0, len(model.quantizer.sizes)), np.uint16)
-        joined = np.zeros((0, model.width), np.float16)
+        embeddings = np.zeros((0, model.width), np.float16)
     else:
         parts = concatenate(embedded.blocks)
         codes = model.quantizer.codes(model.vectors(parts), modality)
-        joined = parts.joined.astype(np.float16)
+        embeddings = parts.embeddings.astype(np.float16)
     quantized = model.quantizer.reconstruct(codes)
     halves = (0.5 * np.einsum("ij,ij->i", quantized, quantized)).astype(np.float32)
-    found = np.array(places, np.int64), codes, modality, joined, halves
+    found = np.array(places, np.int64), codes, modality, embeddings, halves
     return CodedItems(*found, embedded.pictures, embedded.failed)
 
 
@@ -163,7 +163,7 @@ def _at_once(model: Model, items: Sequence[Item]) -> _Embedded:
 
 def _parts(
     model: Model, pictures: Sequence[Image.Image | None], texts: Sequence[str], modality: np.ndarray
-) -> Parts:
+) -> FusionInputs:
     if not model.joins_features:
         return model.record_parts(pictures, texts)
     present = np.array([picture is not None for picture in pictures])

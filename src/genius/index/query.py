@@ -20,7 +20,7 @@ from genius.index import filters
 from genius.index.filters import Condition
 from genius.index.searcher import ANY, Asked
 from genius.model import Model
-from genius.quantize.fusion_inputs import Parts, concatenate
+from genius.quantize.fusion_inputs import FusionInputs, concatenate
 from genius.search.hits import MODES, Mode
 
 if TYPE_CHECKING:
@@ -141,10 +141,10 @@ def asked(model: Model, queries: Sequence[Query]) -> Asked:
     """What a search needs of queries. Raises InputError for a picture that can't be read."""
     parts = _embedded(model, queries)
     wants = np.array([ANY if query.want is None else MODALITIES.index(query.want) for query in queries])
-    return Asked(model.vectors(parts), parts.joined, wants, _first_codes(model, wants))
+    return Asked(model.vectors(parts), parts.embeddings, wants, _first_codes(model, wants))
 
 
-def _embedded(model: Model, queries: Sequence[Query]) -> Parts:
+def _embedded(model: Model, queries: Sequence[Query]) -> FusionInputs:
     """Whole records have all their pictures loaded before they are embedded: so not too many at once."""
     if model.joins_features:
         return model.embed(queries)
@@ -153,10 +153,10 @@ def _embedded(model: Model, queries: Sequence[Query]) -> Parts:
 
 def asked_by_item(model: Model, found: tuple[np.ndarray, np.ndarray], want: Modality | None) -> Asked:
     """What a search needs to find more like an item with this code [levels] and embedding [width]."""
-    code, joined = found
+    code, embeddings = found
     wants = np.array([ANY if want is None else MODALITIES.index(want)])
     vectors = model.quantizer.reconstruct(code[None]).astype(np.float32)
-    return Asked(vectors, joined[None].astype(np.float32), wants, _first_codes(model, wants))
+    return Asked(vectors, embeddings[None].astype(np.float32), wants, _first_codes(model, wants))
 
 
 def _first_codes(model: Model, wants: np.ndarray) -> np.ndarray:

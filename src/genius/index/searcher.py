@@ -44,7 +44,7 @@ class Asked:
     """
 
     vectors: np.ndarray
-    joined: np.ndarray
+    embeddings: np.ndarray
     want: np.ndarray
     first: np.ndarray
 
@@ -52,7 +52,7 @@ class Asked:
         return len(self.vectors)
 
     def __getitem__(self, some: np.ndarray) -> Asked:
-        return Asked(self.vectors[some], self.joined[some], self.want[some], self.first[some])
+        return Asked(self.vectors[some], self.embeddings[some], self.want[some], self.first[some])
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,11 +209,11 @@ class Searcher:
             return
         engine = self.engine(how.decoder, parts)
         some, first = asked[mine], first[mine]
-        joined = some.joined if self._embedded else None
+        embeddings = some.embeddings if self._embedded else None
         if how.mode == "auto" and self._costs is None:
-            engine.costs = costs_of(engine, some.vectors, joined, first)
+            engine.costs = costs_of(engine, some.vectors, embeddings, first)
         searched = engine.find(some.vectors, first=first, k=how.k, beams=how.beams, mode=how.mode)
-        rankings = both_rankings(engine, searched, joined, how.k, by_codes=how.by_codes)
+        rankings = both_rankings(engine, searched, embeddings, how.k, by_codes=how.by_codes)
         for place, query in enumerate(mine):
             found[query] = self._candidates(engine, searched, rankings, some, first, place, how)
 
@@ -259,7 +259,7 @@ class Searcher:
         """Of items' joined embeddings with the query's, or without those of vectors and codes; each by
         itself: so equal ones are quite equal."""
         if self._embedded:
-            items, wanted = gather(self._segments, rows), asked.joined[query]
+            items, wanted = gather(self._segments, rows), asked.embeddings[query]
         else:
             items, wanted = self._quantizer.units(codes), asked.vectors[query]
         return np.asarray(np.einsum("nd,d->n", items, wanted.astype(np.float32)))
@@ -275,11 +275,11 @@ class Searcher:
 
 
 def both_rankings(
-    engine: Engine, searched: Search, joined: np.ndarray | None, k: int, *, by_codes: bool
+    engine: Engine, searched: Search, embeddings: np.ndarray | None, k: int, *, by_codes: bool
 ) -> tuple[Hits, Hits]:
     """What was found re-ranked, and ranked plainly: by codes alone, or by their log-probability and then as
     the other one, so both are the same where no code was searched."""
-    asked = engine.compared(searched, joined)
+    asked = engine.compared(searched, embeddings)
     reranked = engine.rank(searched, asked, k, plain=False)
     if by_codes:
         alone = asked.codes_alone() or engine.compared(searched, None)

@@ -86,7 +86,7 @@ class Block:
 
     codes: np.ndarray
     modality: np.ndarray
-    joined: Embeddings
+    embeddings: Embeddings
     rows: np.ndarray
     halves: np.ndarray
 
@@ -147,7 +147,7 @@ def segment_path(index: Path, number: int) -> Path:
 def write_segment(path: Path, block: Block, coding: Coding, model: str) -> str:
     """Write a block of items as a segment; it is on the disk when this returns its fingerprint."""
     packed, order = PackedCodes.build(block.codes, coding.sizes, coding.semantic)
-    largest = _largest(block.joined)
+    largest = _largest(block.embeddings)
     number = np.uint32 if int(block.rows.max()) <= np.iinfo(np.uint32).max else np.uint64
     arrays = {**packed.arrays(), "rows": block.rows[order].astype(number)}
     arrays["halves"] = block.halves[order].astype(np.float32)
@@ -159,24 +159,24 @@ def write_segment(path: Path, block: Block, coding: Coding, model: str) -> str:
     ) as draft:
         for name, array in arrays.items():
             np.save(draft.folder / f"{name}.npy", array)
-        _write_embeddings(draft.folder, block.joined, order, largest / 127, coding.embeddings)
+        _write_embeddings(draft.folder, block.embeddings, order, largest / 127, coding.embeddings)
         draft.counts["items"] = len(order)
     return storage.read_manifest(path).fingerprint
 
 
-def _largest(joined: Embeddings) -> float:
+def _largest(embeddings: Embeddings) -> float:
     """The largest number of all, whatever its sign, and not quite zero."""
-    every = np.arange(joined.shape[0])
-    parts = (joined[every[start : start + AT_ONCE]] for start in range(0, len(every), AT_ONCE))
+    every = np.arange(embeddings.shape[0])
+    parts = (embeddings[every[start : start + AT_ONCE]] for start in range(0, len(every), AT_ONCE))
     return max(1e-6, *(float(np.abs(part).max(initial=0)) for part in parts))
 
 
-def _write_embeddings(folder: Path, joined: Embeddings, order: np.ndarray, scale: float, kept: Kept) -> None:
+def _write_embeddings(folder: Path, embeddings: Embeddings, order: np.ndarray, scale: float, kept: Kept) -> None:
     """Write what is kept in sorted order, a part at a time: a block of them is large enough once.
 
     Not through a memory map: where the disk is full, that ends the process instead of raising an error.
     """
-    count, width = joined.shape[0], 0 if kept == "none" else joined.shape[1]
+    count, width = embeddings.shape[0], 0 if kept == "none" else embeddings.shape[1]
     with contextlib.ExitStack() as stack:
 
         def begin(name: str, kind: type[np.generic]) -> BinaryIO:
@@ -188,7 +188,7 @@ def _write_embeddings(folder: Path, joined: Embeddings, order: np.ndarray, scale
         exact = begin("exact.npy", np.float16)
         coarse = begin("coarse.npy", np.int8) if kept == "int8" else None
         for start in range(0, len(order) if width else 0, AT_ONCE):
-            rows = joined[order[start : start + AT_ONCE]]
+            rows = embeddings[order[start : start + AT_ONCE]]
             exact.write(np.ascontiguousarray(rows, np.float16).data)
             if coarse is not None:
                 coarse.write(np.rint(rows.astype(np.float32) / scale).astype(np.int8).data)

@@ -79,8 +79,8 @@ def merge(segments: Sequence[Segment], removed: np.ndarray) -> Merged:
     def column(name: str) -> np.ndarray:
         return np.asarray(np.concatenate([getattr(segment, name) for segment in segments])[order])
 
-    joined = Gathered(segments, order)
-    block = Block(column("codes"), column("modality"), joined, rows[order], column("halves"))
+    embeddings = Gathered(segments, order)
+    block = Block(column("codes"), column("modality"), embeddings, rows[order], column("halves"))
     return Merged(block, rows[~live])
 
 
@@ -98,14 +98,14 @@ class Gathered:
 def together(older: Block, newer: Block) -> Block:
     """The items of both blocks, one after another."""
     every = [
-        np.concatenate([block.joined[np.arange(len(block.rows))] for block in (older, newer)]),
+        np.concatenate([block.embeddings[np.arange(len(block.rows))] for block in (older, newer)]),
         *(
             np.concatenate([getattr(block, name) for block in (older, newer)])
             for name in ("codes", "modality", "rows", "halves")
         ),
     ]
-    joined, codes, modality, rows, halves = every
-    return Block(codes, modality, joined, rows, halves)
+    embeddings, codes, modality, rows, halves = every
+    return Block(codes, modality, embeddings, rows, halves)
 
 
 log = logging.getLogger(__name__)

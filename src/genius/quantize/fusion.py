@@ -24,7 +24,7 @@ class FusionSettings:
     hidden: int = 512
     """Numbers that each part is projected to."""
     dropout: float = 0.1
-    joined: bool = True
+    with_embedding: bool = True
     """Whether the joined embedding takes part; the paper has the two parts only."""
 
     def __post_init__(self) -> None:
@@ -41,9 +41,9 @@ class Fusion(nn.Module):
         hidden = settings.hidden
         self.text_projection = nn.Linear(width, hidden)
         self.image_projection = nn.Linear(width, hidden)
-        if settings.joined:
-            self.joined_projection = nn.Linear(width, hidden)
-        seen = (3 if settings.joined else 2) * hidden
+        if settings.with_embedding:
+            self.embedding_projection = nn.Linear(width, hidden)
+        seen = (3 if settings.with_embedding else 2) * hidden
         self.dropout = nn.Dropout(settings.dropout)
         self.mix = nn.Sequential(nn.Linear(seen, seen), nn.ReLU(), nn.Linear(seen, width))
         self.share = nn.Sequential(nn.Linear(seen, hidden), nn.ReLU(), nn.Linear(hidden, 1))
@@ -53,20 +53,20 @@ class Fusion(nn.Module):
 
     def forward(
         self,
-        joined: torch.Tensor,
+        embeddings: torch.Tensor,
         image: torch.Tensor,
         has_image: torch.Tensor,
         text: torch.Tensor,
         has_text: torch.Tensor,
     ) -> torch.Tensor:
         """The vectors; where a part is absent, what stands in its place does not matter."""
-        nothing = torch.zeros((), dtype=joined.dtype)
+        nothing = torch.zeros((), dtype=embeddings.dtype)
         image = torch.where(has_image[:, None], image, nothing)
         text = torch.where(has_text[:, None], text, nothing)
         seen = [self.text_projection(text), self.image_projection(image)]
-        if self.settings.joined:
-            seen.append(self.joined_projection(joined))
+        if self.settings.with_embedding:
+            seen.append(self.embedding_projection(embeddings))
         looked = self.dropout(torch.cat(seen, dim=1).relu())
         share = self.share(looked).sigmoid()
         mixed = share * image + (1 - share) * text + self.mix(looked)
-        return functional.normalize(mixed + joined if self.settings.joined else mixed, dim=1)
+        return functional.normalize(mixed + embeddings if self.settings.with_embedding else mixed, dim=1)

@@ -9,14 +9,14 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Parts:
+class FusionInputs:
     """Parts of n records [n, width] in float16 or float32.
 
     A record with one part is that part joined, so only records with both have rows of their own for parts:
     `both` is a record's row in `images` and `texts`, or -1.
     """
 
-    joined: np.ndarray
+    embeddings: np.ndarray
     has_image: np.ndarray
     has_text: np.ndarray
     both: np.ndarray
@@ -24,22 +24,22 @@ class Parts:
     texts: np.ndarray
 
     def __len__(self) -> int:
-        return len(self.joined)
+        return len(self.embeddings)
 
     @property
     def width(self) -> int:
         """Of every part."""
-        return int(self.joined.shape[1])
+        return int(self.embeddings.shape[1])
 
     def __getitem__(self, rows: np.ndarray | slice) -> dict[str, np.ndarray]:
         """The inputs of the fusion for these records, by name."""
-        joined = self.joined[rows].astype(np.float32)
+        embeddings = self.embeddings[rows].astype(np.float32)
         both = self.both[rows]
         own = both >= 0
-        image, text = joined.copy(), joined.copy()
+        image, text = embeddings.copy(), embeddings.copy()
         image[own], text[own] = self.images[both[own]], self.texts[both[own]]
         return {
-            "joined": joined,
+            "embeddings": embeddings,
             "image": image,
             "has_image": self.has_image[rows],
             "text": text,
@@ -48,22 +48,22 @@ class Parts:
 
 
 def gather(
-    joined: np.ndarray, image: tuple[np.ndarray, np.ndarray], text: tuple[np.ndarray, np.ndarray]
-) -> Parts:
+    embeddings: np.ndarray, image: tuple[np.ndarray, np.ndarray], text: tuple[np.ndarray, np.ndarray]
+) -> FusionInputs:
     """Parts from rows of joined embeddings, and of both parts with which of them are there."""
     both = image[1] & text[1]
     numbers = np.where(both, np.cumsum(both) - 1, -1)
-    return Parts(joined, image[1], text[1], numbers, image[0][both], text[0][both])
+    return FusionInputs(embeddings, image[1], text[1], numbers, image[0][both], text[0][both])
 
 
-def concatenate(blocks: Sequence[Parts]) -> Parts:
+def concatenate(blocks: Sequence[FusionInputs]) -> FusionInputs:
     """Parts of several blocks of records, one after the other."""
     if len(blocks) == 1:
         return blocks[0]
     before = np.cumsum([0, *(len(block.images) for block in blocks)])
     both = [np.where(block.both >= 0, block.both + n, -1) for block, n in zip(blocks, before, strict=False)]
-    return Parts(
-        np.concatenate([block.joined for block in blocks]),
+    return FusionInputs(
+        np.concatenate([block.embeddings for block in blocks]),
         np.concatenate([block.has_image for block in blocks]),
         np.concatenate([block.has_text for block in blocks]),
         np.concatenate(both),

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from genius.corpus.embedded import Embedded
-from genius.quantize.fusion_inputs import Parts, concatenate
+from genius.quantize.fusion_inputs import FusionInputs, concatenate
 from genius.train import distributed
 
 SLOTS = 64
@@ -53,7 +53,7 @@ def permuted(count: int, start: int, size: int, *, seed: tuple[int, ...]) -> np.
 class TrainingQueries:
     """The queries of all tasks in one row."""
 
-    parts: Parts
+    parts: FusionInputs
     want: np.ndarray
     starts: np.ndarray
     items: np.ndarray

@@ -32,10 +32,10 @@ def refuse_broken(model: Model, coded: Coded) -> None:
 def verdict_on(model: Model, coded: Coded, *, queries: int = QUERIES) -> Verdict:
     """The doctor's verdict by all items and some queries of each task, without embedding them anew."""
     quantizer, described = model.quantizer, model.settings["quantizer"]
-    coding = Coding(quantizer.sizes, quantizer.first, tuple(described["modality_of"]), model.fair)
+    coding = Coding(quantizer.sizes, quantizer.first, tuple(described["modality_of"]), model.dense_baseline)
     items = CodedItems(
         modality=coded.embedded.pool.modality.astype(np.int64),
-        joined=coded.embedded.items.joined.astype(np.float32),
+        embeddings=coded.embedded.items.embeddings.astype(np.float32),
         vectors=coded.vectors,
         codes=coded.codes,
         quantized=quantizer.reconstruct(coded.codes),
@@ -49,7 +49,7 @@ def verdict_on(model: Model, coded: Coded, *, queries: int = QUERIES) -> Verdict
             CodedQueries(
                 task=str(task.task),
                 want=task.want,
-                joined=coded.embedded.queries[task.task].joined[rows].astype(np.float32),
+                embeddings=coded.embedded.queries[task.task].embeddings[rows].astype(np.float32),
                 vectors=vectors,
                 codes=codes,
                 quantized=quantizer.reconstruct(codes),

@@ -196,7 +196,7 @@ class EncoderStage:
         parts = np.array_split(numbers, -(-len(numbers) // 4096))
         blocks = [self.heads.joined_items(self._items(part), modality[part]) for part in parts]
         items = torch.cat(blocks).numpy()
-        union, fair = [], []
+        union, dense_baseline = [], []
         for task in self.val_tasks:
             rows = permuted(len(task), 0, min(len(task), VALIDATED_QUERIES), seed=(0,))
             queries = self.heads.joined_queries(*self._queries(task.contents[rows])).numpy()
@@ -204,8 +204,8 @@ class EncoderStage:
             union.append(hit_rate(task, rows, found))
             same = np.flatnonzero(self.pool.modality == task.want)
             _, found = nearest(queries, items[same], 5)
-            fair.append(hit_rate(task, rows, same[found]))
-        scores = {"union": 100 * float(np.mean(union)), "fair": 100 * float(np.mean(fair))}
+            dense_baseline.append(hit_rate(task, rows, same[found]))
+        scores = {"union": 100 * float(np.mean(union)), "fair": 100 * float(np.mean(dense_baseline))}
         return {"score": (scores["union"] + scores["fair"]) / 2, **scores}
 
 

@@ -69,7 +69,7 @@ def write_quantizer(
             "first": quantizer.first,
             "temperature": checked.temperature,
             "modality_of": checked.modality_of,
-            "fair": weighed.fair,
+            "dense_baseline": weighed.dense_baseline,
             "rerank": weighed.rerank if stage.settings.blend else 1.0,
         },
         "recipe": recipe,
@@ -134,7 +134,7 @@ def fusion_graph(fusion: Fusion) -> bytes:
     parts = [torch.randn(3, fusion.width, generator=generator) for _ in range(3)]
     has_image, has_text = torch.tensor([True, False, True]), torch.tensor([False, True, True])
     inputs = {
-        "joined": parts[0],
+        "embeddings": parts[0],
         "image": parts[1],
         "has_image": has_image,
         "text": parts[2],
@@ -196,7 +196,7 @@ class _QueryGraph(_Graph):
 
 def item_graph(heads: Heads, encoder: Encoder) -> bytes:
     """The ONNX graph from an item's features to its joined embedding."""
-    return export(_ItemGraph(heads), _examples(encoder, modality=torch.arange(3)), ["joined"])
+    return export(_ItemGraph(heads), _examples(encoder, modality=torch.arange(3)), ["embeddings"])
 
 
 def query_graph(heads: Heads, encoder: Encoder) -> bytes:
@@ -205,7 +205,7 @@ def query_graph(heads: Heads, encoder: Encoder) -> bytes:
     instruction = torch.randn(3, encoder.text_width, generator=generator)
     present = torch.tensor([True, False, True])
     return export(
-        _QueryGraph(heads), _examples(encoder, instruction=instruction, has_instruction=present), ["joined"]
+        _QueryGraph(heads), _examples(encoder, instruction=instruction, has_instruction=present), ["embeddings"]
     )
 
 

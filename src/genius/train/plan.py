@@ -60,7 +60,7 @@ def encoder_products(settings: EncoderSettings) -> float:
 def quantizer_products(settings: QuantizerSettings, width: int) -> float:
     """Of all steps of stage 1, for embeddings of this width, and of k-means at its start."""
     fusion, codes = settings.fusion, sum(settings.codebooks.all_sizes)
-    seen = (3 if fusion.joined else 2) * fusion.hidden
+    seen = (3 if fusion.with_embedding else 2) * fusion.hidden
     row = seen * (2 * width + seen + fusion.hidden) + settings.batch * width
     steps = settings.loop.steps * 2 * settings.batch * (BACKWARD * row + codes * width)
     starts = 2 if settings.restart else 1

@@ -20,7 +20,7 @@ from genius.corpus.embedded import Embedded
 from genius.errors import InputError
 from genius.quantize.codebooks import Codebooks, CodebookSettings, Quantized
 from genius.quantize.fusion import Fusion, FusionSettings
-from genius.quantize.fusion_inputs import Parts
+from genius.quantize.fusion_inputs import FusionInputs
 from genius.quantize.quantizer import Quantizer
 from genius.train import distributed
 from genius.train.batches import Batch, TrainingQueries, contrastive
@@ -185,13 +185,13 @@ class QuantizerStage:
             loss = loss + here * functional.cross_entropy(said, batch.first)
         return loss
 
-    def _vectors(self, parts: Parts, rows: np.ndarray) -> torch.Tensor:
+    def _vectors(self, parts: FusionInputs, rows: np.ndarray) -> torch.Tensor:
         inputs = parts[rows]
         vectors: torch.Tensor = self.fusion(*(torch.from_numpy(value) for value in inputs.values()))
         return vectors
 
     @torch.no_grad()
-    def all_vectors(self, parts: Parts, rows: np.ndarray | None = None) -> np.ndarray:
+    def all_vectors(self, parts: FusionInputs, rows: np.ndarray | None = None) -> np.ndarray:
         """Vectors of many records, as the network gives them when it is used."""
         training = self.fusion.training
         self.fusion.eval()
@@ -258,10 +258,10 @@ class QuantizerStage:
     def _weigh(self, items: CodedItems) -> Weighed:
         queries = self.validation.queries
         return weigh(
-            Sides(self.validation.items.joined, items.vectors, items.quantizer.reconstruct(items.codes)),
+            Sides(self.validation.items.embeddings, items.vectors, items.quantizer.reconstruct(items.codes)),
             self.validation.pool.modality,
             list(self.validation.tasks.values()),
-            lambda task, rows: queries[task].joined[rows],
+            lambda task, rows: queries[task].embeddings[rows],
             lambda task, rows: self.all_vectors(queries[task], rows),
             count=self.settings.validated,
         )

@@ -124,8 +124,8 @@ class TowerStage:
         self.settings, self.tree, self.seed = settings, tree, seed
         self.clip = Clip.open(settings.source, device=settings.device)
         generator = torch.Generator().manual_seed(seed)
-        self.joined = JoinedClip(self.clip, settings.joining, settings.fusion, generator=generator)
-        self.network: torch.nn.Module = self.joined
+        self.embeddings = JoinedClip(self.clip, settings.joining, settings.fusion, generator=generator)
+        self.network: torch.nn.Module = self.embeddings
         # CLIP's own scale is what is learned, so that the tuned folder carries it as any CLIP does.
         self.log_scale: torch.nn.Parameter = self.clip.module.logit_scale
         self.log_scale.requires_grad_(settings.learn_temperature)
@@ -241,7 +241,7 @@ def tune_towers(settings: TowerSettings, tree: Tree, work: Path, *, seed: int) -
     if distributed.rank() == 0:
         stage.clip.save(folder)
     distributed.wait()
-    return Tuned(settings, folder, stage.joined, scores)
+    return Tuned(settings, folder, stage.embeddings, scores)
 
 
 @dataclass(frozen=True)
@@ -303,5 +303,5 @@ def sum_graph(width: int, kind: str) -> bytes:
     total = graph.node("Add", *parts)
     length = graph.node("ReduceL2", total, axes=[1], keepdims=1)
     unit = graph.node("Div", total, graph.node("Max", length, np.float32(1e-12)))
-    graph.output("joined", unit, ("rows", width))
+    graph.output("embeddings", unit, ("rows", width))
     return graph.bytes()

@@ -10,7 +10,7 @@ import numpy as np
 from genius.corpus.records import TaskQueries
 from genius.data.tasks import Task
 from genius.decode.geometry import Geometry, fit_temperature
-from genius.model import Ruler
+from genius.model import DenseBaseline
 from genius.quantize.quantizer import Quantizer, majority, wanted_codes
 from genius.search.exact import nearest
 from genius.train.batches import permuted
@@ -27,7 +27,7 @@ Rows = Callable[[Task, np.ndarray], np.ndarray]
 class Weighed:
     """What dense search compares, and the share of joined embeddings in re-ranking."""
 
-    fair: Ruler
+    dense_baseline: DenseBaseline
     rerank: float
 
 
@@ -35,7 +35,7 @@ class Weighed:
 class Sides:
     """What is compared: joined embeddings, vectors, and of items the quantized vectors, all [n, width]."""
 
-    joined: np.ndarray
+    embeddings: np.ndarray
     vectors: np.ndarray
     quantized: np.ndarray
 
@@ -44,7 +44,7 @@ def weigh(
     items: Sides,
     modality: np.ndarray,
     tasks: Sequence[TaskQueries],
-    joined: Rows,
+    embeddings: Rows,
     vectors: Rows,
     *,
     count: int,
@@ -58,13 +58,13 @@ def weigh(
         def hits(found: np.ndarray, task: TaskQueries = task, rows: np.ndarray = rows) -> float:
             return hit_rate(task, rows, found)
 
-        by_joined, by_vectors = joined(task.task, rows), vectors(task.task, rows)
-        dense.append(hits(same[nearest(by_joined, items.joined[same], 5)[1]]))
+        by_joined, by_vectors = embeddings(task.task, rows), vectors(task.task, rows)
+        dense.append(hits(same[nearest(by_joined, items.embeddings[same], 5)[1]]))
         vector_hits.append(hits(same[nearest(by_vectors, items.vectors[same], 5)[1]]))
-        found = _blends(by_joined, items.joined[same], by_vectors, items.quantized[same])
+        found = _blends(by_joined, items.embeddings[same], by_vectors, items.quantized[same])
         blended.append([hits(same[best]) for best in found])
     weight = WEIGHTS[int(np.argmax(np.mean(blended, axis=0)))]
-    return Weighed("vectors" if np.mean(vector_hits) > np.mean(dense) else "joined", weight)
+    return Weighed("vectors" if np.mean(vector_hits) > np.mean(dense) else "embeddings", weight)
 
 
 def _blends(
