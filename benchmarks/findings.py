@@ -32,7 +32,7 @@ from genius.doctor.codes import confusion, purity
 from genius.evaluate.beamed import Coded
 from genius.evaluate.run import training_view
 from genius.model import Model
-from genius.search.exact import nearest
+from genius.search.dense import nearest
 from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.loop import train
 from genius.train.pairs import hit_rate

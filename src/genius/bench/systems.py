@@ -18,7 +18,7 @@ from genius.model import Model
 from genius.search.engine import Engine
 from genius.search.geometric import QuickGeometry
 from genius.search.hits import Mode
-from tests.oracles.beam import BEAMS
+from genius.search.beam import BEAMS
 
 TEMPERATURE = 0.05
 """Of the geometry over codes that are made up."""

@@ -29,7 +29,7 @@ from genius.index.query import several
 from genius.index.writer import Compacted
 from genius.search.hits import Mode
 from genius.serve.atlas import parse_prefix, written
-from tests.oracles.beam import BEAMS
+from genius.search.beam import BEAMS
 
 if TYPE_CHECKING:
     from PIL import Image

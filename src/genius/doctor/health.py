@@ -13,7 +13,7 @@ from genius.doctor.found import best_ranks, hit_rate, survival
 from genius.errors import InputError
 from genius.model import DenseBaseline
 from genius.quantize.quantizer import unit_length, wanted_codes
-from tests.oracles.beam import BEAMS
+from genius.search.beam import BEAMS
 from tests.oracles.trie import Trie
 
 RANK = 5

@@ -22,7 +22,7 @@ from genius.evaluate.beamed import Beamed, Coded, Pools
 from genius.evaluate.dense import Indexes, without
 from genius.evaluate.protocol import Found, Search
 from genius.model import Model
-from tests.oracles.beam import BEAMS
+from genius.search.beam import BEAMS
 
 
 def code(model: Model, embedded: Embedded) -> Coded:

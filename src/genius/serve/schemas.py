@@ -20,7 +20,7 @@ from genius.serve.config import (
     MOST_HITS,
     MOST_ITEMS,
 )
-from tests.oracles.beam import BEAMS
+from genius.search.beam import BEAMS
 
 Id = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern=r"^[^\x00]+$")]
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]

@@ -17,7 +17,7 @@ from genius.encode.features import ABSENT, Features
 from genius.encode.heads import Blocks, Heads, HeadSettings
 from genius.encode.lite import class_sentences
 from genius.errors import InputError
-from genius.search.exact import nearest
+from genius.search.dense import nearest
 from genius.train import distributed
 from genius.train.batches import Schedule, permuted
 from genius.train.loop import LoopSettings, begin

@@ -12,7 +12,7 @@ from genius.data.tasks import Task
 from genius.decode.geometry import Geometry, fit_temperature
 from genius.model import DenseBaseline
 from genius.quantize.quantizer import Quantizer, majority, wanted_codes
-from genius.search.exact import nearest
+from genius.search.dense import nearest
 from genius.train.batches import permuted
 from genius.train.pairs import hit_rate
 from tests.oracles.beam import BEAMS, beam_search, prefix_survival, ranked_items
