@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from measuring import Field, K, Kept, add_split, check_split, read_splits, show, stopped, union_members
 
+from genius.corpus.coded import code_corpus
 from genius.data.mbeir import Tree
 from genius.decode.decoder import Decoder
 from genius.display import Table
-from genius.evaluate.coded import code
 from genius.model import Model
 from tests.oracles.beam import ranked_items
 
@@ -47,7 +47,7 @@ def main() -> None:
     searches = {(name, beams): one for name, one in decoders(model).items() for beams in options.beams}
     missing = [search for search in searches if key(*search) not in kept]
     if missing or "fair" not in kept:
-        coded = code(model, read_splits(model, tree, (split, options.queries))[0])
+        coded = code_corpus(model, read_splits(model, tree, (split, options.queries))[0])
         field = Field(model, coded, union_members(tree, coded.embedded.pool, split))
         kept["fair"] = {"hit": field.dense_baseline}
         for search in missing:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from genius.search.hits import Mode
 from measuring import (
     ROOT,
     Field,
@@ -36,18 +37,16 @@ from measuring import (
     union_members,
 )
 
+from genius.corpus.coded import CodedCorpus, code_corpus
+from genius.corpus.source import training_view
 from genius.data.mbeir import Split, Tree
 from genius.decode.decoder import Decoder, Decoding
 from genius.decode.onnx_decoder import OnnxDecoder
 from genius.display import Table
-from genius.evaluate.beamed import Coded
-from genius.evaluate.coded import code
-from genius.evaluate.run import training_view
 from genius.model import Model
 from genius.search.codes import PackedCodes
 from genius.search.engine import Engine
 from genius.search.geometric import QuickGeometry
-from genius.search.hits import Mode
 from genius.search.segment_view import Part
 from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.loop import train
@@ -127,8 +126,8 @@ def main() -> None:
 class Ground:
     """What all variants share: queries to learn from, to validate by and to be judged by, and the pool."""
 
-    training: Coded
-    validation: Coded
+    training: CodedCorpus
+    validation: CodedCorpus
     field: Field
     seen: dict[str, np.ndarray]
 
@@ -137,9 +136,9 @@ def prepare(model: Model, tree: Tree, split: Split, queries: int) -> Ground:
     """Embed and code what the model was trained on, and up to so many queries of each task of a split."""
     view = training_view(tree, model.settings["recipe"])
     asked, known, judged = read_splits(model, view, ("train", 0), ("val", 0), (split, queries))
-    training = code(model, asked)
+    training = code_corpus(model, asked)
     validation, coded = (
-        Coded(
+        CodedCorpus(
             some,
             training.vectors,
             training.codes,

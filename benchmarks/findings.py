@@ -22,15 +22,15 @@ from typing import Any
 import numpy as np
 from measuring import ROOT, add_split, check_split, exported, read_splits, trained_on
 
-from genius.corpus.embedded import Embedded
+from genius.corpus.coded import CodedCorpus
+from genius.corpus.embedded import EmbeddedCorpus
+from genius.corpus.source import training_view
 from genius.data.mbeir import Tree
 from genius.data.records import Modality
 from genius.data.tasks import Task
 from genius.decode.decoder import Decoder
 from genius.decode.geometry import Geometry
 from genius.doctor.codes import confusion, purity
-from genius.evaluate.beamed import Coded
-from genius.evaluate.run import training_view
 from genius.model import Model
 from genius.search.dense import nearest
 from genius.train.decoder import DecoderStage, DecoderTraining
@@ -135,8 +135,8 @@ def decoder_settings(settings: DecoderTraining | None, steps: int, augmented: bo
 def train_decoder(
     stage: QuantizerStage,
     settings: DecoderTraining,
-    training: Embedded,
-    validation: Embedded,
+    training: EmbeddedCorpus,
+    validation: EmbeddedCorpus,
     work: Path,
     seed: int,
 ) -> Decoder:
@@ -144,7 +144,7 @@ def train_decoder(
     quantizer, vectors = stage.quantizer(), stage.all_vectors(training.items)
     codes = quantizer.codes(vectors, training.pool.modality)
     asked, known = (
-        Coded(some, vectors, codes, {task: stage.all_vectors(parts) for task, parts in some.queries.items()})
+        CodedCorpus(some, vectors, codes, {task: stage.all_vectors(parts) for task, parts in some.queries.items()})
         for some in (training, validation)
     )
     learned = DecoderStage(settings, quantizer, stage.check().modality_of, asked, known, seed=seed)
@@ -154,7 +154,7 @@ def train_decoder(
     return exported(learned)
 
 
-def judge(stage: QuantizerStage, judged: Embedded, learned: Decoder | None = None) -> dict[str, float]:
+def judge(stage: QuantizerStage, judged: EmbeddedCorpus, learned: Decoder | None = None) -> dict[str, float]:
     """Figures in percent: hit rates @5 in the union pool by codes and by each decoder, the mean of all tasks,
     that of text → image, and each task's; how many of the five best by codes are of the wrong modality; and
     how many items have a first semantic code that stands for their modality."""

@@ -17,17 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from genius.corpus.embedded import Embedded, embed
-from genius.corpus.records import Pool, TaskQueries, read_pool, read_queries
+from genius.corpus.coded import CodedCorpus
+from genius.corpus.embedded import EmbeddedCorpus, embed_corpus
+from genius.corpus.items import CorpusItems, read_items
+from genius.corpus.queries import TaskQueries, read_queries
+from genius.corpus.source import open_source
 from genius.data.mbeir import UNION, Split, Tree
 from genius.decode.decoder import Decoder
 from genius.decode.onnx_decoder import TABLE, OnnxDecoder
 from genius.display import Table
 from genius.doctor.examine import sampled
 from genius.encode import pipeline
-from genius.evaluate.beamed import Coded
 from genius.evaluate.dense import Indexes
-from genius.evaluate.run import corpus_source, seen_answers
+from genius.evaluate.run import seen_answers
 from genius.model import Model
 from genius.train.decoder import DecoderStage
 from genius.train.pairs import hit_rate
@@ -115,23 +117,23 @@ def exported(stage: DecoderStage, threads: int | None = None) -> OnnxDecoder:
     return OnnxDecoder(graphs, table, stage.decoder.sizes, threads)
 
 
-def read_splits(model: Model, tree: Tree, *splits: tuple[Split, int]) -> list[Embedded]:
+def read_splits(model: Model, tree: Tree, *splits: tuple[Split, int]) -> list[EmbeddedCorpus]:
     """The tree's items, embedded once, with the queries of each split: of a task up to so many, 0 is all.
 
     The pool is the one in which the last split's queries are answered.
     """
-    source = corpus_source(model, tree, pipeline.default_cache())
-    pool = read_pool(tree, source, splits[-1][0])
-    found: list[Embedded] = []
+    source = open_source(model, tree, pipeline.default_cache())
+    pool = read_items(tree, source, splits[-1][0])
+    found: list[EmbeddedCorpus] = []
     for split, queries in splits:
         tasks = read_queries(tree, source, pool, split, apart=model.instruction_apart)
         if queries:
             tasks = [sampled(task, queries, seed=0) for task in tasks]
-        found.append(embed(model, source, pool, tasks, items=found[0].items if found else None))
+        found.append(embed_corpus(model, source, pool, tasks, items=found[0].items if found else None))
     return found
 
 
-def union_members(tree: Tree, pool: Pool, split: Split) -> np.ndarray:
+def union_members(tree: Tree, pool: CorpusItems, split: Split) -> np.ndarray:
     """The numbers of the items in the union pool of a split, or of all items where a tree has none."""
     if UNION not in tree.pools:
         return np.arange(len(pool.ids))
@@ -149,7 +151,7 @@ class Field:
     """
 
     model: Model
-    coded: Coded
+    coded: CodedCorpus
     members: np.ndarray
 
     @property

@@ -20,20 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from genius.search.asked import halves
+from genius.search.hits import Mode
 from measuring import Field, K, add_split, check_split, read_splits, show, union_members
 
-from genius.corpus.records import TaskQueries
+from genius.corpus.coded import code_corpus
+from genius.corpus.queries import TaskQueries
 from genius.data.mbeir import Tree
 from genius.decode.decoder import Decoder
 from genius.display import Table
-from genius.evaluate.coded import code
 from genius.model import Model
-from genius.search.asked import halves
 from genius.search.beam import Found
 from genius.search.codes import PackedCodes
 from genius.search.engine import Engine
 from genius.search.geometric import QuickGeometry
-from genius.search.hits import Mode
 from genius.search.segment_view import Part
 from tests.oracles.beam import BEAMS
 
@@ -55,7 +55,7 @@ def main() -> int:
     options = parser.parse_args()
     split = check_split(parser, options)
     tree, model = Tree(options.tree), Model.open(options.model)
-    coded = code(model, read_splits(model, tree, (split, options.queries))[0])
+    coded = code_corpus(model, read_splits(model, tree, (split, options.queries))[0])
     field = Field(model, coded, union_members(tree, coded.embedded.pool, split))
     part = pool(field)
     rows: list[dict[str, Any]] = []

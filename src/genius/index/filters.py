@@ -281,8 +281,8 @@ def filter_of(conditions: Sequence[str]) -> dict[str, Any] | None:
     """
     if not conditions:
         return None
-    conditions = [_condition(text) for text in conditions]
-    return conditions[0] if len(conditions) == 1 else {"$and": conditions}
+    parsed = [_condition(text) for text in conditions]
+    return parsed[0] if len(parsed) == 1 else {"$and": parsed}
 
 
 def _condition(text: str) -> dict[str, Any]:

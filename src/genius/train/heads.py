@@ -11,7 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from genius.corpus.records import Pool, Records, TaskQueries
+from genius.corpus.items import CorpusItems
+from genius.corpus.queries import TaskQueries
+from genius.corpus.records import Records
 from genius.encode.encoder import Encoder, Towers
 from genius.encode.features import ABSENT, Features
 from genius.encode.heads import Blocks, Heads, HeadSettings
@@ -64,7 +66,7 @@ class EncoderStage:
         settings: EncoderSettings,
         encoder: Encoder,
         features: Features,
-        pool: Pool,
+        pool: CorpusItems,
         tasks: tuple[list[TaskQueries], list[TaskQueries]],
         prompts: tuple[np.ndarray, np.ndarray],
         *,
