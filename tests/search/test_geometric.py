@@ -5,10 +5,10 @@ import pytest
 
 from genius.decode.geometry import Geometry
 from genius.errors import InputError
-from genius.search.beam import walk
+from genius.search.beam import beam_search
 from genius.search.codes import PackedCodes
 from genius.search.geometric import MEMORY, QuickGeometry
-from genius.search.segment_view import Part
+from genius.search.segment_view import SegmentView
 
 SIZES = [3, 40, 30, 20, 16]
 
@@ -48,18 +48,20 @@ def test_finds_what_geometry_finds_alone_or_in_company() -> None:
     packed, _ = PackedCodes.build(rng.integers(0, SIZES, (3000, 5)), SIZES, 1)
     vectors, first = rng.normal(size=(6, 12)).astype(np.float32), np.array([0, 1, 2, -1, -1, 0])
     for limit in (None, 0, 100, 1000):
-        expected = walk(plain, [Part(packed)], vectors, 15, first=first, limit=limit)
+        expected = beam_search(plain, [SegmentView(packed)], vectors, 15, modality_code=first, limit=limit)
         quick = QuickGeometry(plain, memory=10_000)
         assert 2 <= quick.tabled <= 4
-        found = walk(quick, [Part(packed)], vectors, 15, first=first, limit=limit)
+        found = beam_search(quick, [SegmentView(packed)], vectors, 15, modality_code=first, limit=limit)
         np.testing.assert_array_equal(found.starts, expected.starts)
-        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)
+        np.testing.assert_allclose(found.log_probs, expected.log_probs, atol=1e-4)
         for query in range(6):
             one = slice(query, query + 1)
-            alone = walk(quick, [Part(packed)], vectors[one], 15, first=first[one], limit=limit)
+            alone = beam_search(
+                quick, [SegmentView(packed)], vectors[one], 15, modality_code=first[one], limit=limit
+            )
             mine = slice(found.bounds[query], found.bounds[query + 1])
             np.testing.assert_array_equal(alone.starts, found.starts[:, mine])
-            np.testing.assert_array_equal(alone.scores, found.scores[mine])
+            np.testing.assert_array_equal(alone.log_probs, found.log_probs[mine])
 
 
 def test_many_rows_round_as_one_does_at_any_place() -> None:
