@@ -160,8 +160,8 @@ def test_the_history_has_the_beams_after_each_level(pool: SegmentedPool, beams: 
     trie = Trie.build(pool.codes[pool.shown])
     expected = oracle.beam_search(pool.decoder, trie, pool.vectors, beams, modality_code=pool.modality_code)
     for depth, nodes_of_level in enumerate(expected.nodes_by_level, 1):
-        for query, nodes in enumerate(nodes_of_level):
-            nodes = nodes[nodes >= 0]
+        for query, padded in enumerate(nodes_of_level):
+            nodes = padded[padded >= 0]
             found_prefixes = recorded(pool, items, history, depth, query)
             prefixes = [tuple(codes) for codes in trie.prefixes(depth, nodes).tolist()]
             assert sorted(found_prefixes) == sorted(prefixes)

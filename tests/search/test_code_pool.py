@@ -14,7 +14,7 @@ from tests.search.pools import SegmentedPool, pools
 
 
 def code_pool(pool: SegmentedPool) -> CodePool:
-    """The pool with codebooks in which all vectors are equal: items of one bucket are then ordered by number."""
+    """The pool with codebooks of zeros: items of one bucket are then ordered by number."""
     return CodePool(
         pool.codes, [np.zeros((size, 1), np.float32) for size in pool.decoder.sizes], pool.semantic
     )
@@ -59,10 +59,10 @@ def test_the_beam_widens_for_the_items_but_not_for_the_survival(
     items, survival = searched.search(
         pool.decoder, pool.vectors, positives, k=k, beams=beams, modality_code=pool.modality_code
     )
-    _, narrow = searched.search(
+    _, narrower = searched.search(
         pool.decoder, pool.vectors, positives, k=1, beams=beams, modality_code=pool.modality_code
     )
-    assert survival.tolist() == narrow.tolist()
+    assert survival.tolist() == narrower.tolist()
     for query in range(pool.queries):
         returned = items[query][items[query] >= 0].tolist()
         assert len(set(returned)) == len(returned) == min(k, len(pool.items_of(query)))

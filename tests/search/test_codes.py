@@ -53,8 +53,8 @@ def test_an_item_takes_at_most_13_bytes() -> None:
     assert large.nbytes == sum(array.nbytes for array in large.arrays().values()) <= 13.1 * 45_000
     small, _ = PackedCodes.build(rng.integers(0, sizes, (44_999, 9)), sizes, 1)
     assert small.nbytes == 12 * 44_999 + 16
-    narrow, _ = PackedCodes.build(rng.integers(0, [3] + 8 * [256], (10, 9)), [3] + 8 * [256], 1)
-    assert set(narrow.arrays()) == {"hi", "modality_starts"}
+    small_levels, _ = PackedCodes.build(rng.integers(0, [3] + 8 * [256], (10, 9)), [3] + 8 * [256], 1)
+    assert set(small_levels.arrays()) == {"hi", "modality_starts"}
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:

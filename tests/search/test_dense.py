@@ -26,7 +26,7 @@ def test_faiss_equals_a_matrix_product() -> None:
     np.testing.assert_allclose(scores, np.take_along_axis(products, expected, axis=1), atol=1e-6)
 
 
-def test_fewer_rows_than_asked_for() -> None:
+def test_no_more_rows_than_exist() -> None:
     pytest.importorskip("faiss")
     vectors = unit_vectors(np.random.default_rng(0), 3)
     _, rows = DenseIndex(vectors).search(vectors[:1], 10)

@@ -167,7 +167,7 @@ def test_modes_contain_each_other_and_find_the_nearest() -> None:
     np.testing.assert_allclose(both.scores, expected, atol=1e-4)
 
 
-def test_more_beams_than_the_doubling_reaches_can_be_asked_for() -> None:
+def test_more_beams_than_doubling_reaches() -> None:
     engine, vectors, _ = geometric_pool()
     result = engine.search(vectors, vectors, k=3, beams=3 * engine_module.MAX_BEAMS, mode="paper")
     assert set(result.modes) == {"paper"} and result.num_candidates.tolist() == [ITEMS] * 9
