@@ -151,8 +151,6 @@ class EngineSearch:
         self._model, self._coded, self._beams, self._want = model, coded, beams, want
         self._decoders = Decoders(model)
         self._searcher = PerPool(self._make_searcher)
-        quantized = model.quantizer.reconstruct(coded.codes)
-        self._half_sq_norms = (0.5 * np.einsum("ij,ij->i", quantized, quantized)).astype(np.float32)
         self._last: dict[tuple[Task, bytes, EngineSettings], tuple[Rankings, Rankings]] = {}
 
     def plain(self, settings: EngineSettings) -> System:
@@ -206,18 +204,24 @@ class EngineSearch:
         return self._last[key]
 
     def _make_searcher(self, members: np.ndarray) -> Searcher:
-        model, embedded, quantizer = self._model, self._coded.embedded, self._model.quantizer
-        block = Block(
-            codes=self._coded.codes[members],
-            modality=embedded.pool.modality[members],
-            embeddings=embedded.items.embeddings[members].astype(np.float16),
-            item_keys=members,
-            half_sq_norms=self._half_sq_norms[members],
-        )
-        format = SegmentFormat(quantizer.sizes, quantizer.semantic, quantizer.first == "given")
-        segment, no_tombstones = Segment.in_memory(block, format), np.zeros(0, np.int64)
-        decoder = self._decoders.choose("auto").decoder
-        return Searcher(decoder, quantizer, model.rerank_weight, [segment], no_tombstones)
+        model, segments = self._model, [pool_segment(self._model, self._coded, members)]
+        decoder, no_tombstones = self._decoders.choose("auto").decoder, np.zeros(0, np.int64)
+        return Searcher(decoder, model.quantizer, model.rerank_weight, segments, no_tombstones)
+
+
+def pool_segment(model: Model, coded: CodedCorpus, members: np.ndarray) -> Segment:
+    """The items with these numbers as an index keeps them, in memory; their numbers are the item keys."""
+    quantizer, embedded, codes = model.quantizer, coded.embedded, coded.codes[members]
+    quantized = quantizer.reconstruct(codes)
+    block = Block(
+        codes=codes,
+        modality=embedded.pool.modality[members],
+        embeddings=embedded.items.embeddings[members].astype(np.float16),
+        item_keys=members,
+        half_sq_norms=(0.5 * np.einsum("ij,ij->i", quantized, quantized)).astype(np.float32),
+    )
+    format = SegmentFormat(quantizer.sizes, quantizer.semantic, quantizer.first == "given")
+    return Segment.in_memory(block, format)
 
 
 def _rankings(
