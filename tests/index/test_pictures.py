@@ -82,13 +82,17 @@ def test_items_are_coded_a_few_pictures_at_a_time(held: list[int]) -> None:
     embedded = coding._at_once(model, [*items[:3], Item("bad", image=ImageBytes(b"bad")), *items[3:]])
     assert embedded.places == [0, 1, 2, 4, 5, 6]
     assert list(embedded.failed) == ["bad"]
-    np.testing.assert_array_equal(np.concatenate([part.embeddings for part in embedded.blocks])[:, 0], range(6))
+    np.testing.assert_array_equal(
+        np.concatenate([part.embeddings for part in embedded.blocks])[:, 0], range(6)
+    )
     assert (len(held), max(held)) == (6, 2)
 
 
 def test_queries_of_whole_records_too(held: list[int]) -> None:
     def embed(queries: Sequence[Query]) -> FusionInputs:
-        embeddings = colours([one for one in rows.loaded([query.image for query in queries]) if one is not None])
+        embeddings = colours(
+            [one for one in rows.loaded([query.image for query in queries]) if one is not None]
+        )
         there = np.ones(len(queries), bool)
         return gather(embeddings, (embeddings, there), (embeddings, ~there))
 

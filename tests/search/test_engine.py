@@ -167,9 +167,10 @@ def test_modes_contain_each_other_and_find_the_nearest() -> None:
     np.testing.assert_allclose(both.scores, expected, atol=1e-4)
 
 
-def test_more_beams_than_doubling_reaches() -> None:
+@pytest.mark.parametrize("beams", [3 * engine_module.MAX_BEAMS, 2_000_000_000])
+def test_more_beams_than_doubling_reaches(beams: int) -> None:
     engine, vectors, _ = geometric_pool()
-    result = engine.search(vectors, vectors, k=3, beams=3 * engine_module.MAX_BEAMS, mode="paper")
+    result = engine.search(vectors, vectors, k=3, beams=beams, mode="paper")
     assert set(result.modes) == {"paper"} and result.num_candidates.tolist() == [ITEMS] * 9
 
 
