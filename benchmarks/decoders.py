@@ -37,7 +37,7 @@ from measuring import (
 )
 
 from genius.data.mbeir import Split, Tree
-from genius.decode.decoder import Decoder, Decoding
+from genius.decode.decoder import Decoder, DecodingState
 from genius.decode.onnx_decoder import OnnxDecoder
 from genius.display import Table
 from genius.evaluate.beamed import Coded
@@ -46,7 +46,6 @@ from genius.evaluate.run import training_view
 from genius.model import Model
 from genius.search.codes import PackedCodes
 from genius.search.engine import Engine
-from genius.search.geometric import QuickGeometry
 from genius.search.hits import Mode
 from genius.search.segment_view import Part
 from genius.train.decoder import DecoderStage, DecoderTraining
@@ -155,14 +154,14 @@ def measure(
     ground: Ground, name: str, settings: DecoderTraining, folder: Path, seed: int
 ) -> dict[str, float]:
     """Train a decoder, unless it is in the folder already, and judge it by itself or before geometry."""
-    field, quick = ground.field, QuickGeometry(ground.field.model.geometry)
+    field, geometry = ground.field, ground.field.model.geometry
     if name == GEOMETRY:
-        return judge(field, field.model.geometry, ground.seen) | milliseconds(field, quick)
+        return judge(field, geometry, ground.seen) | milliseconds(field, geometry)
     many, one = learned(ground, settings, folder, seed)
     if name in RELAYS:
         levels = field.model.quantizer.semantic + RELAYS[name]
-        return judge(field, Relay(many, field.model.geometry, levels), ground.seen) | milliseconds(
-            field, Relay(one, quick, levels)
+        return judge(field, Relay(many, geometry, levels), ground.seen) | milliseconds(
+            field, Relay(one, geometry, levels)
         )
     return judge(field, many, ground.seen) | milliseconds(field, one)
 
@@ -186,18 +185,16 @@ class Relay:
     def __init__(self, first: Decoder, then: Decoder, levels: int) -> None:
         self.first, self.then, self.levels, self.sizes = first, then, levels, first.sizes
 
-    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> Relaying:
+    def begin(self, vectors: np.ndarray, modality_codes: np.ndarray | None = None) -> Relaying:
         """Start both."""
-        level = 0 if first is None else 1
-        return Relaying(
-            self.first.begin(vectors, first), self.then.begin(vectors, first), self.levels - level
-        )
+        first, then = (decoder.begin(vectors, modality_codes) for decoder in (self.first, self.then))
+        return Relaying(first, then, self.levels - (0 if modality_codes is None else 1))
 
 
 class Relaying:
     """One search by both; the first one is let go when its levels are done."""
 
-    def __init__(self, first: Decoding, then: Decoding, left: int) -> None:
+    def __init__(self, first: DecodingState, then: DecodingState, left: int) -> None:
         self._first, self._then, self._left = first, then, left
 
     def scores(self) -> np.ndarray:
@@ -258,7 +255,7 @@ def milliseconds(field: Field, decoder: Decoder) -> dict[str, float]:
         vectors = field.coded.queries[task.task][row : row + 1]
         for mode in TIMED_MODES:
             start = time.perf_counter()
-            first = field.model.wanted_codes(task.want, 1)
+            first = field.model.modality_codes_for(task.want, 1)
             engine.find(vectors, first=first, k=K, beams=BEAMS, mode=mode)
             times.setdefault(f"ms, {mode}", []).append(time.perf_counter() - start)
     return {name: 1000 * statistics.median(some) for name, some in times.items()}

@@ -187,7 +187,7 @@ class Field:
         return rerank(self.trie, beams, queries, self.items, K)[1]
 
     def _first(self, task: TaskQueries) -> np.ndarray:
-        return self.model.wanted_codes(task.want, len(task))
+        return self.model.modality_codes_for(task.want, len(task))
 
     def under(self, beams: Beams) -> float:
         """How many items are under the beams, on average."""

@@ -32,7 +32,6 @@ from genius.search.asked import halves
 from genius.search.beam import Found
 from genius.search.codes import PackedCodes
 from genius.search.engine import Engine
-from genius.search.geometric import QuickGeometry
 from genius.search.hits import Mode
 from genius.search.segment_view import Part
 from tests.oracles.beam import BEAMS
@@ -87,7 +86,7 @@ def decoders(path: Path, model: Model) -> dict[str, Decoder]:
     if "decoder" in model.stages:
         found["torch"] = Model.open(path, device="cpu").learned
         found["fp32"], found["int8"] = model.learned, model.learned_decoder("int8")
-    return {**found, "geometry": QuickGeometry(model.geometry)}
+    return {**found, "geometry": model.geometry}
 
 
 def pool(field: Field) -> Part:
@@ -130,7 +129,7 @@ def measure(field: Field, engine: Engine, mode: Mode) -> dict[str, float | None]
 
 def asked(field: Field, task: TaskQueries) -> tuple[np.ndarray, np.ndarray | None]:
     """The vectors of a task's queries, and the first code that they want."""
-    return field.coded.queries[task.task], field.model.wanted_codes(task.want, len(task))
+    return field.coded.queries[task.task], field.model.modality_codes_for(task.want, len(task))
 
 
 def left_out(field: Field, engine: Engine, task: TaskQueries) -> int:

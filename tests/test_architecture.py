@@ -108,7 +108,7 @@ def test_help_is_light() -> None:
 def test_encoding_searching_evaluating_examining_and_serving_need_no_torch() -> None:
     pytest.importorskip("fastapi")
     rooms = "encode.pipeline, genius.encode.lite, genius.encode.encoder, genius.model, genius.search.dense"
-    codes = "quantize.packing, genius.decode.geometry, genius.search.beam, genius.search.engine"
+    codes = "quantize.quantizer, genius.decode.geometry, genius.search.beam, genius.search.engine"
     doctor = "doctor.examine, genius.doctor.report, genius.doctor.sheets"
     index = "index.index, genius.index.inspect"
     code = (

@@ -87,7 +87,7 @@ class Beamed:
     def _first(self, task: Task) -> np.ndarray | None:
         """The first code that a task's queries want, if they are told."""
         wanted = self._coded.embedded.tasks[task].want
-        return self._model.wanted_codes(wanted, len(self._coded.queries[task])) if self._want else None
+        return self._model.modality_codes_for(wanted, len(self._coded.queries[task])) if self._want else None
 
     def _search(self, task: Task, members: np.ndarray, depth: int) -> tuple[Trie, Beams]:
         key = task, members.tobytes(), depth

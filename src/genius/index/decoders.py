@@ -10,7 +10,6 @@ from genius.decode.decoder import Decoder
 from genius.decode.onnx_decoder import Precision
 from genius.errors import InputError
 from genius.model import Model
-from genius.search.geometric import QuickGeometry
 from genius.search.hits import Mode
 
 DecoderName = Literal["geometry", "learned"]
@@ -57,4 +56,4 @@ class Decoders:
     def _open(self, name: str, precision: Precision) -> Decoder:
         if name == "learned":
             return self._model.learned_decoder(precision, threads=1)
-        return QuickGeometry(self._model.geometry)
+        return self._model.geometry

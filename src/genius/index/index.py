@@ -294,4 +294,4 @@ def _model(model: Model | Path | str) -> Model:
 
 def _coding(model: Model, kept: Kept) -> Coding:
     quantizer = model.quantizer
-    return Coding(quantizer.sizes, quantizer.semantic, quantizer.first == "given", kept)
+    return Coding(quantizer.sizes, quantizer.semantic, quantizer.modality_code == "given", kept)

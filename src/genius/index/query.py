@@ -162,7 +162,7 @@ def asked_by_item(model: Model, found: tuple[np.ndarray, np.ndarray], want: Moda
 def _first_codes(model: Model, wants: np.ndarray) -> np.ndarray:
     first = np.full(len(wants), ANY, np.int64)
     for want in np.unique(wants[wants != ANY]):
-        codes = model.wanted_codes(int(want), int((wants == want).sum()))
+        codes = model.modality_codes_for(int(want), int((wants == want).sum()))
         if codes is not None:
             first[wants == want] = codes
     return first

@@ -139,7 +139,7 @@ class Searcher:
         costs: Costs | None = None,
     ) -> None:
         self._decoder, self._quantizer, self._weight, self._costs = decoder, quantizer, weight, costs
-        self._segments, self._told = segments, quantizer.first == "given"
+        self._segments, self._told = segments, quantizer.modality_code == "given"
         self._embedded = all(segment.exact.shape[1] for segment in segments)
         self._parts = [segment.part(removed) for segment in segments]
         self._wanted: dict[int, list[Part]] = {ANY: self._parts}

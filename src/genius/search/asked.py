@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from genius.decode.geometry import row_by_row_products
 from genius.search.codes import PackedCodes
 
 BLOCK = 1 << 13  # quantized vectors at a time
-NEAR = 256  # vectors of a codebook at a time: half a megabyte, which stays near the processor
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,9 @@ class Asked:
             return cls(embeddings)
         tables = np.zeros((len(vectors), len(codebooks), max(map(len, codebooks))), np.float32)
         for level, codebook in enumerate(codebooks):
-            tables[:, level, : len(codebook)] = one_by_one(vectors, codebook) * np.float32(1 - weight)
+            tables[:, level, : len(codebook)] = row_by_row_products(vectors, codebook) * np.float32(
+                1 - weight
+            )
         return cls(embeddings, tables, 1 - weight)
 
 
@@ -65,17 +67,3 @@ def halves(packed: PackedCodes, codebooks: Sequence[np.ndarray]) -> np.ndarray:
             quantized += codebook[codes[:, level]]
         lengths[start : start + BLOCK] = 0.5 * np.einsum("ij,ij->i", quantized, quantized)
     return lengths
-
-
-def one_by_one(rows: np.ndarray, book: np.ndarray) -> np.ndarray:
-    """The inner products of rows with the vectors of a codebook: float32 [rows, codes].
-
-    A matrix product rounds differently with the number of rows; row by row, none depends on its company. The
-    codebook is read once for all rows: that takes longer than the products.
-    """
-    products = np.empty((len(rows), len(book)), np.float32)
-    for start in range(0, len(book), NEAR):
-        some = book[start : start + NEAR]
-        for number, row in enumerate(rows):
-            products[number, start : start + NEAR] = np.dot(some, row)
-    return products

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.decode.decoder import Decoder, Decoding
+from genius.decode.decoder import Decoder, DecodingState
 from genius.errors import InputError, MismatchError
 from genius.search import kernels
 from genius.search.segment_view import Part, Prefixes, expand
@@ -160,7 +160,7 @@ class _Walker:
             return
         vectors = vectors[prefixes.queries]
         # Without a first code to begin with, a decoder need not know that one could be given.
-        decoding: Decoding = (
+        decoding: DecodingState = (
             self.decoder.begin(vectors)
             if first is None
             else self.decoder.begin(vectors, first[prefixes.queries])

@@ -24,13 +24,15 @@ from typing import Any
 import numpy as np
 
 from genius.errors import DamagedError, InputError
-from genius.quantize.packing import LARGEST
 
 FEWEST = 45_000
 """From how many items on the first rows of cells are kept; in fewer they are found quickly by bisection."""
 
 SHARE = 1.1
 """How many bytes an item the first rows of cells may take; if there were more, they are not kept either."""
+
+MAX_CODEBOOK_SIZE = 1 << 16
+"""The most codes that a level may have: a code that is not packed is uint16."""
 
 WORD = 64
 BITS = 2 * WORD
@@ -49,8 +51,10 @@ class Layout:
     semantic: int
 
     def __post_init__(self) -> None:
-        if not self.sizes or not all(1 <= size <= LARGEST for size in self.sizes):
-            raise InputError(f"the sizes of levels must be from 1 to {LARGEST}, not {list(self.sizes)}")
+        if not self.sizes or not all(1 <= size <= MAX_CODEBOOK_SIZE for size in self.sizes):
+            raise InputError(
+                f"the sizes of levels must be from 1 to {MAX_CODEBOOK_SIZE}, not {list(self.sizes)}"
+            )
         if self.semantic not in (0, 1) or self.semantic >= len(self.sizes):
             raise InputError(
                 f"semantic codes begin at the first or the second of several levels, "

@@ -11,7 +11,7 @@ from genius.corpus.records import TaskQueries
 from genius.data.tasks import Task
 from genius.decode.geometry import Geometry, fit_temperature
 from genius.model import DenseBaseline
-from genius.quantize.quantizer import Quantizer, majority, wanted_codes
+from genius.quantize.quantizer import Quantizer, modality_codes_for
 from genius.search.exact import nearest
 from genius.train.batches import permuted
 from genius.train.pairs import hit_rate
@@ -126,12 +126,12 @@ def check_codes(
         _, found = nearest(one.vectors, units[same], 5)
         hits.append(hit_rate(one.task, one.rows, same[found]))
     temperature = _fit_temperature(quantizer, codes, asked)
-    modality_of = majority(codes, modality, quantizer)
+    modality_of = quantizer.modality_by_code(codes, modality)
     trie, decoder = Trie.build(codes), Geometry(quantizer.codebooks, temperature)
     survival, beam_hits = [], []
     for one in asked:
         some = one.rows[: max(1, count // 3)]
-        first = wanted_codes(modality_of, one.task.want, len(some))
+        first = modality_codes_for(modality_of, one.task.want, len(some))
         beams = beam_search(decoder, trie, one.vectors[: len(some)], BEAMS, first=first)
         positives = [one.task.positives(row) for row in some]
         survival.append(prefix_survival(trie, beams, positives)[quantizer.semantic :])
