@@ -15,17 +15,16 @@ import numpy as np
 from genius import storage
 from genius.data.records import MODALITIES, Item, Query
 from genius.data.text import clean, query_text
-from genius.decode.decoder import Decoder
+from genius.decode.decoder import Decoder, open_decoder
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import Precision
-from genius.decode.opening import open_decoder
 from genius.encode.direct import Rows, image_rows, loaded, text_rows
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
 from genius.errors import InputError, MismatchError, MissingError
-from genius.quantize.fusion_inputs import FusionInputs, gather
-from genius.quantize.quantizer import Quantizer, wanted_codes
+from genius.quantize.fusion_inputs import FusionInputs
+from genius.quantize.quantizer import Quantizer, modality_codes_for
 from genius.runtime import cores, session
 
 if TYPE_CHECKING:
@@ -138,7 +137,9 @@ class Model:
         """Joined embeddings of records that tokens join: such have no parts, so each is the whole."""
         embeddings = self.embed_records(pictures, texts)
         has_image = np.array([picture is not None for picture in pictures], bool)
-        return gather(embeddings, (embeddings, has_image), (embeddings, np.array([bool(text) for text in texts], bool)))
+        return FusionInputs.from_parts(
+            embeddings, (embeddings, has_image), (embeddings, np.array([bool(text) for text in texts], bool))
+        )
 
     def _run(self, graph: Any, *parts: Rows, **more: np.ndarray) -> np.ndarray:
         inputs = dict(more)
@@ -183,10 +184,10 @@ class Model:
             blocks += self._fusion.run(["vectors"], {name: inputs[name] for name in known})
         return np.concatenate(blocks)
 
-    def wanted_codes(self, want: int, count: int) -> np.ndarray | None:
-        """The first code of `count` queries that want the modality of this number; None if any may come."""
+    def modality_codes_for(self, want: int, count: int) -> np.ndarray | None:
+        """The modality code [count] of queries that want a modality; None if the model has no such codes."""
         self._require("quantizer")
-        return wanted_codes(self.settings["quantizer"]["modality_of"], want, count)
+        return modality_codes_for(self.settings["quantizer"]["modality_of"], want, count)
 
     @property
     def dense_baseline(self) -> DenseBaseline:
@@ -207,8 +208,8 @@ class Model:
     def quantizer(self) -> Quantizer:
         """What turns vectors into codes."""
         self._require("quantizer")
-        first = self.settings["quantizer"]["first"]
-        return Quantizer.open(self._artifact.file("codebooks.safetensors"), first)
+        modality_code = self.settings["quantizer"]["modality_code"]
+        return Quantizer.open(self._artifact.file("codebooks.safetensors"), modality_code)
 
     @cached_property
     def geometry(self) -> Geometry:
@@ -275,10 +276,10 @@ def _parted(join: Callable[[Rows, Rows, np.ndarray], np.ndarray], image: Rows, t
     embeddings = join(image, text, numbers)
     both = np.flatnonzero(image[1] & text[1])
     if not len(both):
-        return gather(embeddings, (embeddings, image[1]), (embeddings, text[1]))
+        return FusionInputs.from_parts(embeddings, (embeddings, image[1]), (embeddings, text[1]))
     pictures, texts = (image[0][both], image[1][both]), (text[0][both], text[1][both])
     nothing = np.zeros(len(both), bool)
     alone = np.zeros_like(embeddings), np.zeros_like(embeddings)
     alone[0][both] = join(pictures, (texts[0], nothing), both)
     alone[1][both] = join((pictures[0], nothing), texts, both)
-    return gather(embeddings, (alone[0], image[1]), (alone[1], text[1]))
+    return FusionInputs.from_parts(embeddings, (alone[0], image[1]), (alone[1], text[1]))

@@ -298,7 +298,7 @@ def learned(coded_home: Path, coded_model: Path, miniature: Path) -> Model:
     shutil.copytree(coded_model, coded_home / "learned")  # its first stage need not be trained again
     recipe = read_recipe(coded_home / "recipe.toml")
     assert recipe.quantizer is not None
-    books = dataclasses.replace(recipe.quantizer.codebooks, first="learned")
+    books = dataclasses.replace(recipe.quantizer.codebooks, modality_code="learned")
     quantizer = dataclasses.replace(recipe.quantizer, codebooks=books)
     return train_coded(coded_home, miniature, "learned", dataclasses.replace(recipe, quantizer=quantizer))
 

@@ -19,7 +19,7 @@ from genius.encode.direct import image_rows, portions
 from genius.index import item_encoder as coding
 from genius.index import query as asking
 from genius.model import Model
-from genius.quantize.fusion_inputs import FusionInputs, gather
+from genius.quantize.fusion_inputs import FusionInputs
 from tests.pictures import encoded, png_header
 
 SIDE = 20
@@ -75,7 +75,7 @@ def test_portions_are_all_there_is_and_small_enough() -> None:
 
 def test_items_are_coded_a_few_pictures_at_a_time(held: list[int]) -> None:
     def item_parts(image: rows.Rows, text: rows.Rows, modality: np.ndarray) -> FusionInputs:
-        return gather(image[0], image, (image[0], text[1]))
+        return FusionInputs.from_parts(image[0], image, (image[0], text[1]))
 
     model = cast(Model, SimpleNamespace(joins_features=True, encoder=ENCODER, item_parts=item_parts))
     items = [Item(image.name, image=image) for image in pictures(6)]
@@ -90,7 +90,7 @@ def test_queries_of_whole_records_too(held: list[int]) -> None:
     def embed(queries: Sequence[Query]) -> FusionInputs:
         embeddings = colours([one for one in rows.loaded([query.image for query in queries]) if one is not None])
         there = np.ones(len(queries), bool)
-        return gather(embeddings, (embeddings, there), (embeddings, ~there))
+        return FusionInputs.from_parts(embeddings, (embeddings, there), (embeddings, ~there))
 
     model = cast(Model, SimpleNamespace(joins_features=False, embed=embed))
     found = asking._embedded(model, [Query(image=image) for image in pictures(5)])

@@ -264,7 +264,7 @@ def embed_item(model: Model, code: np.ndarray, embedding: np.ndarray, want: Moda
 def _modality_codes(model: Model, want: np.ndarray) -> np.ndarray:
     modality_code = np.full(len(want), ANY, np.int64)
     for modality in np.unique(want[want != ANY]):
-        codes = model.wanted_codes(int(modality), int((want == modality).sum()))
+        codes = model.modality_codes_for(int(modality), int((want == modality).sum()))
         if codes is not None:
             modality_code[want == modality] = codes
     return modality_code

@@ -66,7 +66,7 @@ def write_quantizer(
         "stages": ["encoder", "quantizer"],
         "quantizer": {
             "sizes": list(quantizer.sizes),
-            "first": quantizer.first,
+            "modality_code": quantizer.modality_code,
             "temperature": checked.temperature,
             "modality_of": checked.modality_of,
             "dense_baseline": weighed.dense_baseline,

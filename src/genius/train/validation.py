@@ -11,7 +11,7 @@ from genius.corpus.queries import TaskQueries
 from genius.data.tasks import Task
 from genius.decode.geometry import Geometry, fit_temperature
 from genius.model import DenseBaseline
-from genius.quantize.quantizer import Quantizer, majority, wanted_codes
+from genius.quantize.quantizer import Quantizer, majority, modality_codes_for
 from genius.search.code_pool import CodePool
 from genius.search.dense import nearest
 from genius.train.batches import permuted
@@ -131,7 +131,7 @@ def check_codes(
     survival, beam_hits = [], []
     for one in asked:
         some = one.rows[: max(1, count // 3)]
-        first = wanted_codes(modality_of, one.task.want, len(some))
+        first = modality_codes_for(modality_of, one.task.want, len(some))
         positives = [one.task.positives(row) for row in some]
         items, survived = pool.search(decoder, one.vectors[: len(some)], positives, modality_code=first)
         survival.append(survived[quantizer.semantic :])
