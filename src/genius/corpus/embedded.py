@@ -13,8 +13,8 @@ from genius.corpus.records import Pool, Records, TaskQueries
 from genius.data.images import load
 from genius.data.records import ImageSource
 from genius.data.tasks import Task
-from genius.encode.contents import ContentRows
 from genius.encode.features import ABSENT, Features
+from genius.encode.inputs import InputRows
 from genius.errors import InputError
 from genius.model import Model
 from genius.progress import bar
@@ -39,7 +39,7 @@ class Embedded:
 
 def embed(
     model: Model,
-    source: Features | ContentRows,
+    source: Features | InputRows,
     pool: Pool,
     tasks: Sequence[TaskQueries],
     *,
@@ -76,16 +76,16 @@ EmbedQueries = Callable[[Records], FusionInputs]
 def _from_features(model: Model, features: Features) -> tuple[EmbedItems, EmbedQueries]:
     def items(records: Records, modality: np.ndarray) -> FusionInputs:
         image, text, _ = _rows(features, records)
-        return model.item_parts(image, text, modality)
+        return model.item_fusion_inputs(image, text, modality)
 
-    return items, lambda records: model.query_parts(*_rows(features, records))
+    return items, lambda records: model.query_fusion_inputs(*_rows(features, records))
 
 
-def _from_contents(model: Model, contents: ContentRows) -> tuple[EmbedItems, EmbedQueries]:
+def _from_contents(model: Model, contents: InputRows) -> tuple[EmbedItems, EmbedQueries]:
     def block(records: Records) -> FusionInputs:
         pictures = [None if row == ABSENT else _read(contents.images[row]) for row in records.image]
         texts = ["" if row == ABSENT else contents.texts[row] for row in records.text]
-        return model.record_parts(pictures, texts)
+        return model.record_fusion_inputs(pictures, texts)
 
     def queries(records: Records) -> FusionInputs:
         starts = range(0, len(records), PICTURES)

@@ -14,8 +14,8 @@ from genius.corpus.embedded import embed
 from genius.corpus.records import Pool, TaskQueries, read_pool, read_queries
 from genius.data.mbeir import Split, Tree
 from genius.data.tasks import Task
-from genius.encode.contents import ContentRows, Contents
 from genius.encode.features import Features
+from genius.encode.inputs import EncoderInputs, InputRows
 from genius.encode.pipeline import tree_features
 from genius.errors import InputError
 from genius.evaluate.coded import code, coded_systems
@@ -119,12 +119,12 @@ def training_view(tree: Tree, recipe: Mapping[str, Any]) -> Tree:
     return tree.without(*recipe["without"]) if recipe.get("without") else tree.only()
 
 
-def corpus_source(model: Model, tree: Tree, cache: Path) -> Features | ContentRows:
+def corpus_source(model: Model, tree: Tree, cache: Path) -> Features | InputRows:
     """What the model embeds the tree from: cached features, or the contents themselves."""
-    if not model.joins_features:
-        contents = Contents(model.instruction_apart)
+    if not model.uses_features:
+        contents = EncoderInputs(model.instruction_apart)
         contents.add_tree(tree)
-        return ContentRows(contents)
+        return InputRows(contents)
     features, _ = tree_features(tree, model.encoder_loader, cache, apart=model.instruction_apart)
     features.check(model.encoder)
     return features

@@ -13,10 +13,10 @@ from PIL import Image
 from genius.data.images import load
 from genius.data.records import MODALITIES, Item
 from genius.data.text import clean
-from genius.encode.contents import Contents
-from genius.encode.direct import Rows, portions, text_rows
+from genius.encode.direct import MaskedFeatures, pixel_batches, text_features
 from genius.encode.feature_cache import FeatureCache, content_key
-from genius.encode.pipeline import Encoding, Report, encoding
+from genius.encode.inputs import EncoderInputs
+from genius.encode.pipeline import CachedEncoder, EncodingReport, open_cached_encoder
 from genius.errors import InputError
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs, concatenate
@@ -71,13 +71,13 @@ def coder(model: Model, cache: Path, workers: int) -> Iterator[Coder]:
     items to encode, and another process may be using it for hours.
     """
     with contextlib.ExitStack() as stack:
-        opened: list[Encoding] = []
+        opened: list[CachedEncoder] = []
 
         def code(items: Sequence[Item]) -> CodedItems:
-            if not model.joins_features or (not opened and len(items) <= FEW):
+            if not model.uses_features or (not opened and len(items) <= FEW):
                 return _coded(model, items, _at_once(model, items))
             if not opened:
-                work = encoding(model.encoder_loader, model.encoder, cache, workers)
+                work = open_cached_encoder(model.encoder_loader, model.encoder, cache, workers)
                 opened.append(stack.enter_context(work))
             return _coded(model, items, _from_features(model, opened[0], items))
 
@@ -99,9 +99,9 @@ def _coded(model: Model, items: Sequence[Item], embedded: _Embedded) -> CodedIte
     return CodedItems(*found, embedded.pictures, embedded.failed)
 
 
-def _from_features(model: Model, work: Encoding, items: Sequence[Item]) -> _Embedded:
+def _from_features(model: Model, work: CachedEncoder, items: Sequence[Item]) -> _Embedded:
     """Pictures go by the item's id: two of one name need not be the same."""
-    contents, report = Contents(), Report()
+    contents, report = EncoderInputs(), EncodingReport()
     texts = [clean(item.text) for item in items]
     for item, text in zip(items, texts, strict=True):
         if item.image is not None:
@@ -120,11 +120,11 @@ def _from_features(model: Model, work: Encoding, items: Sequence[Item]) -> _Embe
     if places:
         images = _rows(work.images, [keys.images.get(items[n].id) for n in places])
         spoken = _rows(work.texts, [keys.texts.get(texts[n]) for n in places])
-        blocks = [model.item_parts(images, spoken, _modality([items[n] for n in places]))]
+        blocks = [model.item_fusion_inputs(images, spoken, _modality([items[n] for n in places]))]
     return _Embedded(places, blocks, keys.images, failed)
 
 
-def _rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> Rows:
+def _rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> MaskedFeatures:
     """Features by key, and which of them are there."""
     present = np.array([key is not None for key in keys])
     rows = np.zeros((len(keys), cache.width), np.float32)
@@ -136,7 +136,7 @@ def _rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> Rows:
 def _at_once(model: Model, items: Sequence[Item]) -> _Embedded:
     """From pictures and texts themselves."""
     embedded = _Embedded([], [], {}, {})
-    for part in portions([item.image for item in items], PICTURES):
+    for part in pixel_batches([item.image for item in items], PICTURES):
         pictures: list[Image.Image | None] = []
         texts: list[str] = []
         read: list[Item] = []
@@ -164,14 +164,14 @@ def _at_once(model: Model, items: Sequence[Item]) -> _Embedded:
 def _parts(
     model: Model, pictures: Sequence[Image.Image | None], texts: Sequence[str], modality: np.ndarray
 ) -> FusionInputs:
-    if not model.joins_features:
-        return model.record_parts(pictures, texts)
+    if not model.uses_features:
+        return model.record_fusion_inputs(pictures, texts)
     present = np.array([picture is not None for picture in pictures])
     rows = np.zeros((len(pictures), model.encoder.image_width), np.float32)
     if present.any():
-        rows[present] = model.encoder.images([picture for picture in pictures if picture is not None])
-    spoken, said = text_rows(model.encoder, texts)
-    return model.item_parts((_rounded(rows), present), (_rounded(spoken), said), modality)
+        rows[present] = model.encoder.encode_images([picture for picture in pictures if picture is not None])
+    spoken, said = text_features(model.encoder, texts)
+    return model.item_fusion_inputs((_rounded(rows), present), (_rounded(spoken), said), modality)
 
 
 def _rounded(rows: np.ndarray) -> np.ndarray:

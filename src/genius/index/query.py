@@ -14,7 +14,7 @@ from genius.data.instructions import Instructions, generic
 from genius.data.records import MODALITIES, ImageSource, Modality, Query
 from genius.data.text import clean
 from genius.decode.onnx_decoder import Precision
-from genius.encode.direct import portions
+from genius.encode.direct import pixel_batches
 from genius.errors import InputError
 from genius.index import filters
 from genius.index.filters import Condition
@@ -146,9 +146,9 @@ def asked(model: Model, queries: Sequence[Query]) -> Asked:
 
 def _embedded(model: Model, queries: Sequence[Query]) -> FusionInputs:
     """Whole records have all their pictures loaded before they are embedded: so not too many at once."""
-    if model.joins_features:
-        return model.embed(queries)
-    return concatenate([model.embed(queries[part]) for part in portions([query.image for query in queries])])
+    if model.uses_features:
+        return model.fusion_inputs(queries)
+    return concatenate([model.fusion_inputs(queries[part]) for part in pixel_batches([query.image for query in queries])])
 
 
 def asked_by_item(model: Model, found: tuple[np.ndarray, np.ndarray], want: Modality | None) -> Asked:
