@@ -31,14 +31,14 @@ class MadeUpModel:
     width = WIDTH
     rerank_weight = 0.6
     stages = ("encoder", "quantizer")
-    joins_features = True
+    uses_features = True
 
     def __init__(self) -> None:
         self.quantizer = Quantizer(_BOOKS, modality_code="given")
         self.geometry = Geometry(_BOOKS, 2.0)
         self.encoder = SimpleNamespace(too_long=lambda texts: [False] * len(texts))
 
-    def embed(self, queries: Sequence[Query]) -> Any:
+    def fusion_inputs(self, queries: Sequence[Query]) -> Any:
         """Numbers that depend on the text alone."""
         rows = [
             np.random.default_rng(list((query.text or "").encode())).normal(size=WIDTH) for query in queries
@@ -85,7 +85,7 @@ def open_made_up(path: Path) -> MadeUpIndex:
 def likeness(items: Mapping[str, Item], text: str) -> dict[str, float]:
     """By which items are re-ranked for a query, from the formula, looking at every one."""
     model = MadeUpModel()
-    embeddings = model.embed([Query(text=text)]).embeddings[0]
+    embeddings = model.fusion_inputs([Query(text=text)]).embeddings[0]
     return like(items, embeddings, embeddings[::-1])
 
 

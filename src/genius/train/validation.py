@@ -11,7 +11,7 @@ from genius.corpus.queries import TaskQueries
 from genius.data.tasks import Task
 from genius.decode.geometry import Geometry, fit_temperature
 from genius.model import DenseBaseline
-from genius.quantize.quantizer import Quantizer, majority, modality_codes_for
+from genius.quantize.quantizer import Quantizer, modality_codes_for
 from genius.search.code_pool import CodePool
 from genius.search.dense import nearest
 from genius.train.batches import permuted
@@ -125,7 +125,7 @@ def check_codes(
         _, found = nearest(one.vectors, units[same], 5)
         hits.append(hit_rate(one.task, one.rows, same[found]))
     temperature = _fit_temperature(quantizer, codes, asked)
-    modality_of = majority(codes, modality, quantizer)
+    modality_of = quantizer.modality_by_code(codes, modality)
     pool = CodePool(codes, quantizer.codebooks, quantizer.semantic)
     decoder = Geometry(quantizer.codebooks, temperature)
     survival, beam_hits = [], []
