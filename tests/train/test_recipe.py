@@ -135,18 +135,3 @@ def _tables(values: dict[str, Any], path: str = "") -> list[tuple[str, list[str]
     for key, value in inner.items():
         found += _tables(value, f"{path}.{key}" if path else key)
     return found
-
-
-def test_a_recipe_says_what_it_is_trained_on(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    from genius.train.plan import BASE, work_folder
-
-    recipe = read_recipe(write(tmp_path, 'name = "r"\nwithout = ["grocery"]\n'))
-    assert description(recipe)["without"] == ["grocery"]
-    assert plan(recipe, tmp_path / "m")[0] == f"Recipe r, seed 0, without grocery, to {tmp_path / 'm'}:"
-    whole = dataclasses.replace(recipe, without=())
-    assert plan(whole, tmp_path / "m")[0] == f"Recipe r, seed 0, to {tmp_path / 'm'}:"
-    assert not {"without", "datasets"} & set(description(whole))
-    assert work_folder(tmp_path, recipe, BASE) != work_folder(tmp_path, whole, BASE)
-    with pytest.raises(InputError, match="not both"):
-        dataclasses.replace(recipe, datasets=("fashion",))

@@ -31,6 +31,7 @@ def demo(
     from genius.demo.corpus import demo_tree
     from genius.demo.report import report
     from genius.encode import lite_weights
+    from genius.encode.pipeline import default_cache
     from genius.model import Model
     from genius.progress import log_to_terminal
 
@@ -38,23 +39,23 @@ def demo(
     tree = demo_tree()
     show(tree, sheet=out / "emoji.png")
     lite_weights.fetch()
-    model = _train(tree, out / "model")
-    typer.echo(report(tree, model, out).rstrip())
+    cache = default_cache()
+    model = _train(tree, out / "model", cache)
+    typer.echo(report(tree, model, out, cache=cache).rstrip())
     typer.echo(f"The model is in {out / 'model'}, its figures, runs and a plot in {out / 'results'}.")
     typer.echo(f"The data, a tree to train and to measure by, are in {tree}.")
     _search(tree, Model.open(out / "model"), out)
 
 
-def _train(tree: Path, path: Path) -> Model:
+def _train(tree: Path, path: Path, cache: Path) -> Model:
     """Train the model at `path` by the recipe `demo`, after printing the plan."""
     from genius.data.mbeir import Tree
-    from genius.encode.pipeline import default_cache
     from genius.train.run import plan, read_recipe, train_model
 
     recipe = read_recipe("demo")
     for line in plan(recipe, path):
         typer.echo(line)
-    return train_model(recipe, Tree(tree), path, cache=default_cache())
+    return train_model(recipe, Tree(tree), path, cache=cache)
 
 
 def _search(tree: Path, model: Model, out: Path) -> None:

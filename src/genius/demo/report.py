@@ -10,7 +10,6 @@ from genius.data.tasks import Task
 from genius.demo.naming import name_images
 from genius.doctor.examine import examine
 from genius.doctor.sheets import write_pictures
-from genius.encode.pipeline import default_cache
 from genius.errors import GeniusError
 from genius.evaluate.report import table, write_results
 from genius.evaluate.run import evaluate_model
@@ -24,10 +23,10 @@ _WIDTH = 100
 """Of the tables: the report is kept and shown again on terminals of any width."""
 
 
-def report(tree: Path, model: Model, out: Path) -> str:
+def report(tree: Path, model: Model, out: Path, *, cache: Path) -> str:
     """The report on a model; an unchanged model on unchanged data is not measured again.
 
-    Figures and sheets are written into folders of `out`, the report beside them.
+    Figures and sheets are written into folders of `out`, the report beside them; `cache` is that of features.
     """
     path, made_from = out / "report", {"model": model.fingerprint, "tree": tree.name}
     try:
@@ -37,19 +36,19 @@ def report(tree: Path, model: Model, out: Path) -> str:
             return f"{text}(As measured before: neither the model nor the data have changed.)"
     except GeniusError:
         pass  # there is none, or it is damaged
-    text = _measure(tree, model, out)
+    text = _measure(tree, model, out, cache)
     with storage.create(path, kind=KIND, format=FORMAT, settings={}, made_from=made_from) as draft:
         (draft.folder / _FILE).write_text(text, encoding="utf-8")
     return text
 
 
-def _measure(tree: Path, model: Model, out: Path) -> str:
-    return _evaluate(tree, model, out) + _name(tree, model) + _diagnose(tree, model, out)
+def _measure(tree: Path, model: Model, out: Path, cache: Path) -> str:
+    return _evaluate(tree, model, out, cache) + _name(tree, model) + _diagnose(tree, model, out, cache)
 
 
-def _evaluate(tree: Path, model: Model, out: Path) -> str:
+def _evaluate(tree: Path, model: Model, out: Path, cache: Path) -> str:
     """Evaluate all test tasks; figures, runs and a plot are written into a folder."""
-    result = evaluate_model(tree, model.path, split="test", cache=default_cache())
+    result = evaluate_model(tree, model.path, split="test", cache=cache)
     write_results(out / "results", result)
     return "".join(table(result.evaluation, pool).text(_WIDTH) for pool in ("local", "union"))
 
@@ -69,9 +68,9 @@ def _name(tree: Path, model: Model) -> str:
     )
 
 
-def _diagnose(tree: Path, model: Model, out: Path) -> str:
+def _diagnose(tree: Path, model: Model, out: Path, cache: Path) -> str:
     """Examine the codes as `genius doctor` does; plots and sheets are written into a folder."""
-    examination = examine(Tree(tree), model, cache=default_cache(), split="test")
+    examination = examine(Tree(tree), model, cache=cache, split="test")
     verdict = examination.verdict
     reasons = "".join(f"  because: {reason.finding}\n" for reason in verdict.reasons)
     sheets = [path for path in write_pictures(examination, out / "doctor") if path.parent.name == "codes"]
