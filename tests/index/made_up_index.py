@@ -32,14 +32,14 @@ class MadeUpModel:
     width = WIDTH
     rerank_weight = 0.6
     stages = ("encoder", "quantizer")
-    joins_features = True
+    uses_features = True
 
     def __init__(self) -> None:
-        self.quantizer = Quantizer(CODEBOOKS, first="given")
+        self.quantizer = Quantizer(CODEBOOKS, modality_code="given")
         self.geometry = Geometry(CODEBOOKS, 2.0)
         self.encoder = SimpleNamespace(too_long=lambda texts: [False] * len(texts))
 
-    def embed(self, queries: Sequence[Query]) -> Any:
+    def fusion_inputs(self, queries: Sequence[Query]) -> Any:
         """Numbers that depend on the text alone."""
         rows = [
             np.random.default_rng(list((query.text or "").encode())).normal(size=WIDTH) for query in queries
@@ -50,7 +50,7 @@ class MadeUpModel:
         """The same numbers, the other way round."""
         return np.ascontiguousarray(parts.embeddings[:, ::-1])
 
-    def wanted_codes(self, want: int, count: int) -> np.ndarray:
+    def modality_codes_for(self, want: int, count: int) -> np.ndarray:
         """The modality is the first code."""
         return np.full(count, want)
 
@@ -84,7 +84,7 @@ def open_made_up(path: Path) -> MadeUpIndex:
 def scores_for_text(items: Mapping[str, Item], text: str) -> dict[str, float]:
     """What items are re-ranked by for a query, from the formula, for every item by its id."""
     model = MadeUpModel()
-    embedding = model.embed([Query(text=text)]).embeddings[0]
+    embedding = model.fusion_inputs([Query(text=text)]).embeddings[0]
     return scores_for(items, embedding, embedding[::-1])
 
 

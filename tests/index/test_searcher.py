@@ -16,7 +16,6 @@ from genius.index.searcher import RankedItems, Searcher
 from genius.index.segments import Block, Segment, SegmentFormat
 from genius.quantize.quantizer import Quantizer
 from genius.search.engine import MODES, Mode
-from genius.search.geometric import QuickGeometry
 from tests.index.made_up import FP16, GIVEN, LEARNED, NO_MODALITY_CODE, NONE, WIDTH, made_up_block, quantized
 
 NO_TOMBSTONES = np.zeros(0, np.int64)
@@ -69,7 +68,7 @@ class SearchedPool:
 def decoder_and_quantizer(random: np.random.Generator, format: SegmentFormat) -> tuple[Geometry, Quantizer]:
     codebooks = [random.normal(size=(size, WIDTH)) for size in format.sizes]
     kind = "given" if format.modality_given else "learned" if format.semantic else "none"
-    return Geometry(codebooks, 2.0), Quantizer(codebooks, first=kind)
+    return Geometry(codebooks, 2.0), Quantizer(codebooks, modality_code=kind)
 
 
 def make_pool(seed: int, sizes: list[int], format: SegmentFormat, removed: float = 0.0) -> SearchedPool:
@@ -84,7 +83,7 @@ def make_pool(seed: int, sizes: list[int], format: SegmentFormat, removed: float
     tombstones = item_keys[random.random(len(item_keys)) < removed]
     weight = 0.0 if format.embeddings == "none" else float(random.choice([1.0, 0.4]))
     segments = [Segment.in_memory(block, format) for block in blocks]
-    searcher = Searcher(QuickGeometry(geometry), quantizer, weight, segments, tombstones)
+    searcher = Searcher(geometry, quantizer, weight, segments, tombstones)
     live = ~np.isin(item_keys, tombstones)
     codes, modality, embeddings = (
         np.concatenate([np.asarray(getattr(block, name)) for block in blocks])[live]

@@ -91,13 +91,13 @@ def test_a_long_reader_is_not_waited_for_with_every_commit(
 def test_a_query_is_embedded_before_a_version_is_held(
     index: MadeUpIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embed, held = index.model.embed, []
+    fusion_inputs, held = index.model.fusion_inputs, []
 
     def watched(queries: Any) -> Any:
         held.append(index._catalogue._connection.in_transaction)
-        return embed(queries)
+        return fusion_inputs(queries)
 
-    monkeypatch.setattr(index.model, "embed", watched)
+    monkeypatch.setattr(index.model, "fusion_inputs", watched)
     assert len(index.search_many(["a", "b"], k=3)) == 2
     assert held == [False]
 
