@@ -19,7 +19,7 @@ import numpy as np
 from genius.data.collection import Failures
 from genius.data.images import image_source
 from genius.data.records import Item
-from genius.errors import GeniusError, InputError
+from genius.errors import GeniusError, InputError, ItemError
 from genius.index import writer as committing
 from genius.index.catalogue import Catalogue
 from genius.index.disk import disk_said
@@ -68,15 +68,6 @@ def changed(old: Item, change: Change) -> Item:
 
 CHUNK = 512
 """How many items are coded at a time."""
-
-
-class ItemError(InputError):
-    """What is wrong with one of several items."""
-
-    def __init__(self, id: str, error: InputError) -> None:
-        super().__init__(f"item {id!r}: {error}")
-        self.id, self.why = id, error.reason
-        self.reason = f"item {id!r}: {error.reason}"  # without where its file is, for who should not know
 
 
 @dataclass

@@ -60,7 +60,7 @@ class Selections:
         return Selected(found.restricted(allowed), ())
 
     def fulfilling(self, catalogue: Catalogue, condition: Condition) -> Searcher:
-        """What finds only the items that fulfil a condition. Raises TooLongError."""
+        """What finds only the items that fulfil a condition. Raises FilterTimeoutError."""
         with self._one:
             found = self._known.get(condition)
             if found is not None:

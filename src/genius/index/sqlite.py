@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from genius.errors import DamagedError, GeniusError
+from genius.errors import DamagedError, FilterTimeoutError, GeniusError
 from genius.index.disk import of_sqlite
 
 PATIENCE = 60
@@ -24,10 +24,6 @@ STEPS = 1000
 """After how many steps of SQLite's machine it is looked at the clock, where there is a deadline."""
 
 Connections = list[tuple[threading.Thread, sqlite3.Connection]]
-
-
-class TooLongError(GeniusError):
-    """What was asked of the database takes longer than it may."""
 
 
 class Database:
@@ -109,7 +105,7 @@ class Database:
 
     @contextlib.contextmanager
     def _deadline(self, seconds: float) -> Iterator[None]:
-        """What this thread asks within is broken off after so many seconds, as a TooLongError."""
+        """What this thread asks within is broken off after so many seconds, as a FilterTimeoutError."""
         connection, end = self._connection, time.monotonic() + seconds
         connection.set_progress_handler(lambda: time.monotonic() >= end, STEPS)
         try:
@@ -124,7 +120,9 @@ class Database:
             yield
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-                raise TooLongError(f"{self.path} was asked for what takes too long: ask for less") from error
+                raise FilterTimeoutError(
+                    f"{self.path} was asked for what takes too long: ask for less"
+                ) from error
             raise of_sqlite(self.path, error) or GeniusError(
                 f"{self.path} can't be used now: {error}; try again in a moment"
             ) from error
