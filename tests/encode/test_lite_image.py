@@ -1,4 +1,4 @@
-"""The towers that are built from bare weights equal the networks that the weights were made for."""
+"""The image tower, built from bare weights, equals the network that the weights were made for."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genius.encode import lite_image as efficientnet
-from genius.encode import lite_text as minilm
+from genius.encode import lite_image
 from genius.errors import InputError
-from tests.encode.small_towers import BLOCKS, efficientnet_weights
+from tests.encode.small_towers import BLOCKS, efficientnet_weights, run_graph
 
 torch = pytest.importorskip("torch")
-onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 functional = torch.nn.functional
-
-
-def run(model: bytes, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(None, inputs), strict=True))
 
 
 def reference_efficientnet(weights: dict[str, Any], pixels: Any) -> dict[str, Any]:
@@ -71,49 +63,23 @@ def reference_efficientnet(weights: dict[str, Any], pixels: Any) -> dict[str, An
     }
 
 
-def test_efficientnet_lite() -> None:
+def test_the_tower_equals_efficientnet_lite() -> None:
     weights = efficientnet_weights()
-    pixels = torch.randn(2, 3, efficientnet.SIDE, efficientnet.SIDE)
-    found = run(
-        efficientnet.build({name: value.numpy() for name, value in weights.items()}), pixels=pixels.numpy()
+    pixels = torch.randn(2, 3, lite_image.SIDE, lite_image.SIDE)
+    outputs = run_graph(
+        lite_image.build({name: value.numpy() for name, value in weights.items()}), pixels=pixels.numpy()
     )
     expected = reference_efficientnet(weights, pixels)
-    assert set(found) == set(expected)
+    assert set(outputs) == set(expected)
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value.numpy(), atol=2e-5, rtol=1e-4, err_msg=name)
+        np.testing.assert_allclose(outputs[name], value.numpy(), atol=2e-5, rtol=1e-4, err_msg=name)
 
 
-def test_minilm_equals_transformers() -> None:
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    sizes = {"vocab_size": 50, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 12}
-    config = transformers.BertConfig(**sizes, intermediate_size=96, max_position_embeddings=40)
-    network = transformers.BertModel(config, add_pooling_layer=False).eval()
-    for parameter in network.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    ids = torch.randint(0, 50, (3, 11))
-    mask = torch.ones_like(ids)
-    mask[1, 4:] = 0
-    mask[2, 1:] = 0
-    weights = {name: value.numpy() for name, value in network.state_dict().items()}
-    found = run(minilm.build(weights), ids=ids.numpy(), mask=mask.numpy())
-    with torch.no_grad():
-        layers = network(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
-    kept = mask[:, :, None].bool()
-    for name, value in (("mean", layers[-1]), ("words", layers[0])):
-        expected = torch.where(kept, value, 0).sum(1) / mask.sum(1, keepdim=True)
-        np.testing.assert_allclose(found[name], expected.numpy(), atol=1e-4)
-    expected = torch.where(kept, layers[-1], -torch.inf).amax(1)
-    np.testing.assert_allclose(found["max"], expected.numpy(), atol=1e-4)
-
-
-def test_towers_are_the_same_bytes_each_time() -> None:
+def test_the_tower_is_the_same_bytes_each_time() -> None:
     weights = {name: value.numpy() for name, value in efficientnet_weights().items()}
-    assert efficientnet.build(weights) == efficientnet.build(weights)
+    assert lite_image.build(weights) == lite_image.build(weights)
 
 
 def test_other_weights_are_refused() -> None:
     with pytest.raises(InputError, match="no weights of EfficientNet-Lite"):
-        efficientnet.build({"x": np.zeros(3)})
-    with pytest.raises(InputError, match="no weights of a BERT encoder"):
-        minilm.build({"x": np.zeros(3)})
+        lite_image.build({"x": np.zeros(3)})

@@ -1,4 +1,4 @@
-"""Feature fusion equals transformers' T5 encoder; score fusion equals a direct computation."""
+"""Token fusion equals transformers' T5 encoder; score fusion equals a direct computation."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 
 from genius.errors import InputError
-from tests.encode.small_clip import PICTURES, write_clip, write_siglip
+from tests.encode.small_clip import IMAGES, tokens_of, write_clip, write_siglip
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from genius.encode import clip_fusion  # noqa: E402
 from genius.encode.clip import Clip  # noqa: E402
 from genius.encode.clip_fusion import (  # noqa: E402
+    FusedClip,
     TokenFusion,
     TokenFusionSettings,
     distance_buckets,
     score_fusion,
-    tokens_of,
 )
 
 WIDTH, TEXT, IMAGE = 32, 9, 140  # long enough that distances reach the last bucket
@@ -32,9 +33,9 @@ NAMES = {  # T5's parts of a layer: ours
     "0.SelfAttention.v": "value",
     "0.SelfAttention.o": "out",
     "0.layer_norm": "attention_norm",
-    "1.DenseReluDense.wi": "widen",
-    "1.DenseReluDense.wo": "shrink",
-    "1.layer_norm": "inner_norm",
+    "1.DenseReluDense.wi": "up",
+    "1.DenseReluDense.wo": "down",
+    "1.layer_norm": "mlp_norm",
 }
 
 
@@ -55,17 +56,17 @@ def t5_stack(ours: Any) -> Any:
     )
     stack = transformers.T5EncoderModel(config).encoder.eval()
     state = stack.state_dict()
-    mine = ours.state_dict()
-    found = {
+    weights = ours.state_dict()
+    renamed = {
         "embed_tokens.weight": state["embed_tokens.weight"],
-        "final_layer_norm.weight": mine["norm.weight"],
+        "final_layer_norm.weight": weights["norm.weight"],
     }
-    found["block.0.layer.0.SelfAttention.relative_attention_bias.weight"] = mine["bias.weight"]
+    renamed["block.0.layer.0.SelfAttention.relative_attention_bias.weight"] = weights["bias.weight"]
     for layer in range(2):
         for theirs, name in NAMES.items():
-            found[f"block.{layer}.layer.{theirs}.weight"] = mine[f"layers.{layer}.{name}.weight"]
-    stack.load_state_dict(found)  # strict: every weight of both is used
-    assert len(found) == len(mine) + 1
+            renamed[f"block.{layer}.layer.{theirs}.weight"] = weights[f"layers.{layer}.{name}.weight"]
+    stack.load_state_dict(renamed)  # strict: every weight of both is used
+    assert len(renamed) == len(weights) + 1
     return stack
 
 
@@ -109,24 +110,24 @@ def test_masks_equal_those_of_t5() -> None:
         np.testing.assert_allclose(ours(text, image, kept, has_image).numpy(), expected.numpy(), atol=1e-5)
 
 
-def test_what_is_absent_takes_no_part() -> None:
+def test_what_is_absent_is_masked() -> None:
     """Leaving a modality or padding out of the input is the same as masking it."""
     ours = fusion(masked=True)
     text, image = tokens()
     nothing, everything = torch.zeros(4, dtype=torch.bool), torch.ones(4, dtype=torch.bool)
-    some = torch.ones(4, TEXT, dtype=torch.bool)
-    some[:, 5:] = False
+    beginning = torch.ones(4, TEXT, dtype=torch.bool)
+    beginning[:, 5:] = False
     with torch.no_grad():
         for masked, without in (
             (ours(text, image, nothing, everything), ours(text[:, :0], image)),
             (ours(text, image, everything, nothing), ours(text, image[:, :0])),
-            (ours(text, image, some, everything), ours(text[:, :5], image)),
+            (ours(text, image, beginning, everything), ours(text[:, :5], image)),
         ):
             np.testing.assert_allclose(masked.numpy(), without.numpy(), atol=1e-5)
         assert ours(text, image, nothing, nothing).abs().max() == 0
 
 
-def test_without_masks_everything_takes_part() -> None:
+def test_without_masks_everything_counts() -> None:
     ours = fusion()
     text, image = tokens()
     nothing = torch.zeros(4, dtype=torch.bool)
@@ -146,8 +147,8 @@ def test_buckets_equal_those_of_t5(buckets: int, reach: int) -> None:
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
-    one, other = fusion().state_dict(), fusion().state_dict()
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    first, second = fusion().state_dict(), fusion().state_dict()
+    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_the_defaults_are_those_of_uniir() -> None:
@@ -155,7 +156,7 @@ def test_the_defaults_are_those_of_uniir() -> None:
     shapes = {name: tuple(value.shape) for name, value in made.layers[1].named_parameters()}
     assert len(made.layers) == 2
     assert shapes["query.weight"] == (768, 16)
-    assert shapes["widen.weight"] == (2048, 16)
+    assert shapes["up.weight"] == (2048, 16)
     assert tuple(made.bias.weight.shape) == (32, 12)
 
 
@@ -174,8 +175,8 @@ def test_half_precision_and_training() -> None:
 
 # --- with an encoder --------------------------------------------------------------------------------
 
-ITEMS_TEXTS = ["a dog on the beach", None, "cat", "old house"]
-ITEMS_PICTURES = [PICTURES[0], PICTURES[1], None, PICTURES[2]]
+ITEM_TEXTS = ["a dog on the beach", None, "cat", "old house"]
+ITEM_IMAGES = [IMAGES[0], IMAGES[1], None, IMAGES[2]]
 
 
 @pytest.fixture(scope="module", params=["clip", "siglip"])
@@ -187,8 +188,8 @@ def encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def test_tokens_of_items(encoder: Clip) -> None:
     with torch.no_grad():
-        text, image, text_kept, has_image = tokens_of(encoder, ITEMS_PICTURES, ITEMS_TEXTS)
-        pixels = encoder.pixels(PICTURES[:3])
+        text, image, text_kept, has_image = tokens_of(encoder, ITEM_IMAGES, ITEM_TEXTS)
+        pixels = encoder.pixels(IMAGES[:3])
         grey = encoder.image_tokens(torch.zeros_like(pixels[:1]))
         order = torch.stack([*encoder.image_tokens(pixels)])
     np.testing.assert_allclose(image[[0, 1, 3]].numpy(), order.numpy(), atol=1e-5)
@@ -199,13 +200,13 @@ def test_tokens_of_items(encoder: Clip) -> None:
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_an_item_does_not_depend_on_its_neighbours(encoder: Clip, masked: bool) -> None:
+def test_token_fusion_is_batch_invariant(encoder: Clip, masked: bool) -> None:
     made = TokenFusion(32, encoder.text_length, TokenFusionSettings(**SMALL, masked=masked)).eval()
     with torch.no_grad():
-        together = made(*tokens_of(encoder, ITEMS_PICTURES, ITEMS_TEXTS))
+        together = made(*tokens_of(encoder, ITEM_IMAGES, ITEM_TEXTS))
         alone = [
-            made(*tokens_of(encoder, [picture], [text]))
-            for picture, text in zip(ITEMS_PICTURES, ITEMS_TEXTS, strict=True)
+            made(*tokens_of(encoder, [image], [text]))
+            for image, text in zip(ITEM_IMAGES, ITEM_TEXTS, strict=True)
         ]
     np.testing.assert_allclose(together.numpy(), torch.cat(alone).numpy(), atol=1e-5)
 
@@ -213,20 +214,20 @@ def test_an_item_does_not_depend_on_its_neighbours(encoder: Clip, masked: bool) 
 def test_training_reaches_fusion_and_towers(encoder: Clip) -> None:
     made: Any = TokenFusion(32, encoder.text_length, TokenFusionSettings(**SMALL))
     encoder.module.zero_grad()
-    made(*tokens_of(encoder, ITEMS_PICTURES, ITEMS_TEXTS)).square().sum().backward()
+    made(*tokens_of(encoder, ITEM_IMAGES, ITEM_TEXTS)).square().sum().backward()
     first = encoder.module.text_model.encoder.layers[0].mlp.fc1.weight, made.layers[0].query.weight
     assert all(weight.grad.abs().sum() > 0 for weight in first)
 
 
-def test_score_fusion_is_the_sum_of_what_is_there(encoder: Clip) -> None:
-    has_image = np.array([picture is not None for picture in ITEMS_PICTURES])
-    has_text = np.array([text is not None for text in ITEMS_TEXTS])
-    grey = PICTURES[3]  # anything: it is masked
-    image = encoder.images([picture or grey for picture in ITEMS_PICTURES])
-    text = encoder.texts([text or "" for text in ITEMS_TEXTS])
-    found = score_fusion(*map(torch.from_numpy, (image, text, has_image, has_text))).numpy()
+def test_score_fusion_is_the_sum_of_what_is_present(encoder: Clip) -> None:
+    has_image = np.array([image is not None for image in ITEM_IMAGES])
+    has_text = np.array([text is not None for text in ITEM_TEXTS])
+    grey = IMAGES[3]  # anything: it is masked
+    image = encoder.encode_images([image or grey for image in ITEM_IMAGES])
+    text = encoder.encode_texts([text or "" for text in ITEM_TEXTS])
+    fused = score_fusion(*map(torch.from_numpy, (image, text, has_image, has_text))).numpy()
     expected = np.stack([image[0] + text[0], image[1], text[2], image[3] + text[3]])
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(fused, expected)
 
 
 def test_towers_of_different_widths(tmp_path: Path) -> None:
@@ -235,3 +236,26 @@ def test_towers_of_different_widths(tmp_path: Path) -> None:
     encoder.token_widths = (32, 48)
     with pytest.raises(InputError, match="text tokens are 32 wide and image tokens 48"):
         tokens_of(encoder, [None], ["cat"])
+    with pytest.raises(InputError, match="token fusion needs a model where they are the same"):
+        FusedClip(encoder, "tokens")
+    encoder.image_width = 48
+    with pytest.raises(InputError, match="score fusion needs a model where they are the same"):
+        FusedClip(encoder, "score")
+
+
+def test_embeddings_of_records_by_both_kinds_of_fusion(
+    encoder: Clip, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are the fusion's output of unit length, whatever the size of a batch."""
+    monkeypatch.setattr(clip_fusion, "IMAGE_BATCH", 3)
+    texts = [text or "" for text in ITEM_TEXTS]
+    by_sum = FusedClip(encoder, "score").embed(ITEM_IMAGES, texts)
+    image = encoder.encode_images([image or IMAGES[3] for image in ITEM_IMAGES])
+    text = encoder.encode_texts(texts)
+    sums = np.stack([image[0] + text[0], image[1], text[2], image[3] + text[3]])
+    np.testing.assert_allclose(by_sum, sums / np.linalg.norm(sums, axis=1, keepdims=True), atol=1e-5)
+    trained = TokenFusion(32, encoder.text_length, TokenFusionSettings(**SMALL)).eval()
+    by_tokens = FusedClip.with_token_fusion(encoder, SMALL, trained.state_dict()).embed(ITEM_IMAGES, texts)
+    with torch.no_grad():
+        expected = trained(*tokens_of(encoder, ITEM_IMAGES, ITEM_TEXTS))
+    np.testing.assert_allclose(by_tokens, torch.nn.functional.normalize(expected).numpy(), atol=1e-5)
