@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+import genius
 from genius import storage
 from genius.cli.reference import reference
 from tests.pictures import write_square
@@ -118,3 +120,16 @@ from genius.cli import main; main()
         _, shown = command.communicate(timeout=30)
     assert command.returncode == 130
     assert "Traceback" not in shown
+
+
+def test_search_and_serve_have_the_library_defaults() -> None:
+    """The defaults are repeated in the commands, so that `--help` imports nothing heavy."""
+    pytest.importorskip("fastapi")
+    from genius.cli import search, serve
+    from genius.serve.config import Limits
+    from genius.serve.schemas import SearchRequest
+
+    library = inspect.signature(genius.Index.search).parameters
+    beams = inspect.signature(search.search).parameters["beam"].default
+    assert beams == library["beam"].default == SearchRequest(text="red").beam
+    assert inspect.signature(serve.serve).parameters["batch"].default == Limits().batch

@@ -98,7 +98,7 @@ def doctor(model: Path, tree: Path, *more: str, code: int = 0) -> str:
 
 
 def test_a_model_that_searches(home: Path, miniature: Path, tmp_path: Path) -> None:
-    shown = doctor(home / "good", miniature, "--pictures", str(tmp_path), "--split", "test")
+    shown = doctor(home / "good", miniature, "--plots", str(tmp_path), "--split", "test")
     for part in ("where recall is lost", "oven_task8", "first codes (given), 100.00 % pure", "mean cosine"):
         assert part in shown
     pictures = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.png")}
@@ -177,13 +177,13 @@ def test_what_can_t_be_examined(home: Path, miniature: Path, tmp_path: Path) -> 
         doctor(home / "dense", miniature)
     with pytest.raises(InputError, match="--split should be one of train, val, test"):
         doctor(home / "good", miniature, "--split", "dev")
-    with pytest.raises(InputError, match="say with --pictures where"):
+    with pytest.raises(InputError, match="say with --plots where"):
         doctor(home / "good", miniature, "--code", "*,1")
     with pytest.raises(InputError, match="a code is written with commas"):
-        doctor(home / "good", miniature, "--code", "one", "--pictures", str(tmp_path))
+        doctor(home / "good", miniature, "--code", "one", "--plots", str(tmp_path))
     doctor(home / "good", miniature, "--queries", "0", code=2)
 
 
 def test_a_sheet_of_a_code_that_one_asks_for(home: Path, miniature: Path, tmp_path: Path) -> None:
-    doctor(home / "good", miniature, "--pictures", str(tmp_path), "--code", "1", "--code", "*,999", "--json")
+    doctor(home / "good", miniature, "--plots", str(tmp_path), "--code", "1", "--code", "*,999", "--json")
     assert [path.name for path in (tmp_path / "codes").iterdir()] == ["level1_code1.png"]

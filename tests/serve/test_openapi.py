@@ -1,4 +1,4 @@
-"""The service against its own description: whatever is asked, no answer says that it broke."""
+"""The service against its own OpenAPI description: no generated request breaks it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ schemathesis = pytest.importorskip(
     "schemathesis", reason="schemathesis is not installed (pip install .[dev])"
 )
 
+
 EXAMPLES = 12
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_no_request_breaks_the_service(coded_model: Path, coded_home: Path, tmp_path: Path) -> None:
+def test_no_generated_request_breaks_the_service(coded_model: Path, coded_home: Path, tmp_path: Path) -> None:
     with Index.create(tmp_path / "index", coded_model) as index:
         index.add(
             [Item(str(n), f"square {n}", metadata={"n": n}) for n in range(5)], cache=coded_home / "cache"
         )
     app = create_app(Index.open(tmp_path / "index"), Settings(tmp_path / "index", host="0.0.0.0"))
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
-    operations = [one.ok() for one in schema.get_all_operations()]
-    assert {(one.method, one.path) for one in operations} >= {("post", "/search"), ("delete", "/items/{id}")}
+    operations = [operation.ok() for operation in schema.get_all_operations()]
+    routes = {(operation.method, operation.path) for operation in operations}
+    assert routes >= {("post", "/search"), ("delete", "/items/{id}")}
     checked = settings(
         max_examples=EXAMPLES,
         deadline=None,
@@ -39,17 +41,17 @@ def test_no_request_breaks_the_service(coded_model: Path, coded_home: Path, tmp_
     )
     with TestClient(app):  # starts and stops it
         for operation in operations:
-            checked(_given(operation, schemathesis.GenerationMode.POSITIVE))()
+            checked(requests_like(operation, schemathesis.GenerationMode.POSITIVE))()
             if {"parameters", "requestBody"} & set(operation.definition.raw):  # or nothing can be wrong
-                checked(_given(operation, schemathesis.GenerationMode.NEGATIVE))()
+                checked(requests_like(operation, schemathesis.GenerationMode.NEGATIVE))()
 
 
-def _given(operation, mode):  # type: ignore[no-untyped-def]
+def requests_like(operation, mode):  # type: ignore[no-untyped-def]
     @given(case=operation.as_strategy(generation_mode=mode))
-    def ask(case) -> None:  # type: ignore[no-untyped-def]
+    def check(case) -> None:  # type: ignore[no-untyped-def]
         answer = case.call()
         assert answer.status_code < 500, (case.as_curl_command(), answer.text)
         if answer.status_code >= 400:
             assert set(answer.json()["error"]) == {"kind", "message"}
 
-    return ask
+    return check

@@ -1,11 +1,8 @@
-"""The client has the methods of an index, and they give the same."""
+"""The client has the methods of an index, and they return the same."""
 
 from __future__ import annotations
 
 import inspect
-import socket
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,50 +12,51 @@ from PIL import Image
 import genius
 from genius import Client, Hit, ImageBytes, ImageFile, Index, Item, Query
 from genius.data.images import load
-from genius.errors import GeniusError, InputError, MismatchError
+from genius.errors import GeniusError, InputError
 from genius.index.writer import Compacted
 from tests.pictures import encoded, square, write_square
+from tests.serving import Running
 
-Running = Callable[..., str]
 
-
-def shown(hits: list[Hit]) -> list[tuple[str, str | None, tuple[int, ...], tuple[int, ...]]]:
+def summary(hits: list[Hit]) -> list[tuple[str, str | None, tuple[int, ...], tuple[int, ...]]]:
     return [(hit.item.id, hit.item.text, hit.code, hit.below) for hit in hits]
 
 
-def test_the_same_names_and_parameters() -> None:
-    here = {"create", "open", "reading", "prepare", "prepare_to_add", "page"}
-    here |= {"filter_seconds", "searcher", "coding"}
-    files = {"cache", "workers", "total"}  # what only makes sense where the index is
-    names = {name for name in dir(Index) if not name.startswith("_")} - here
+def test_a_client_has_the_methods_of_an_index() -> None:
+    # These methods and parameters only make sense where the index is.
+    local = {"create", "open", "reading", "prepare", "prepare_to_add", "page"}
+    local |= {"filter_seconds", "searcher", "coding"}
+    local_parameters = {"cache", "workers", "total"}
+    names = {name for name in dir(Index) if not name.startswith("_")} - local
     names |= {"__len__", "__contains__", "__iter__", "__enter__", "__exit__"}
     assert {"search", "search_many", "add", "update", "remove", "compact", "version", "cell"} <= names
     for name in names:
         ours, theirs = getattr(Client, name), getattr(Index, name)
         assert isinstance(ours, property) == isinstance(theirs, property), name
         if not isinstance(theirs, property) and name != "__exit__":
-            expected = inspect.signature(theirs).parameters
-            assert _shape(ours) == [one for one in _shape(theirs) if one[0] not in files], (name, expected)
+            expected = [value for value in parameters_of(theirs) if value[0] not in local_parameters]
+            assert parameters_of(ours) == expected, name
     assert genius.Client is Client
 
 
-def _shape(function: Any) -> list[tuple[str, Any, Any]]:
-    return [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]
+def parameters_of(function: Any) -> list[tuple[str, Any, Any]]:
+    parameters = inspect.signature(function).parameters.values()
+    return [(parameter.name, parameter.kind, parameter.default) for parameter in parameters]
 
 
 def test_searches_are_those_of_the_index(running: Running, served: Path, tmp_path: Path) -> None:
     queries: list[Query | str] = ["red", "blue", Query(text="green", want=genius.Modality.IMAGE)] * 8
-    picture = write_square(tmp_path / "red.jpg")
+    image = write_square(tmp_path / "red.jpg")
     with Index.open(served) as index, Client(running(read_only=True)) as client:
         assert len(client) == len(index)
-        for one, other in (
+        for remote, local in (
             (client.search("the red one", k=5), index.search("the red one", k=5)),
             (
                 client.search(text="red", want="pair", beam=5),
                 index.search(text="red", want="pair", beam=5),
             ),
             (client.search("red", rerank=False), index.search("red", rerank=False)),
-            (client.search(image=picture, text="same"), index.search(image=picture, text="same")),
+            (client.search(image=image, text="same"), index.search(image=image, text="same")),
             (
                 client.search(image=Image.new("RGB", (9, 9), "red")),
                 index.search(image=Image.new("RGB", (9, 9), "red")),
@@ -68,35 +66,37 @@ def test_searches_are_those_of_the_index(running: Running, served: Path, tmp_pat
                 index.search("red", instruction="Find a text that matches this text."),
             ),
         ):
-            assert shown(one) == shown(other)
-            assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-4)
-        found = client.search_many(queries, k=3)
-        assert [shown(hits) for hits in found] == [shown(hits) for hits in index.search_many(queries, k=3)]
-        assert found[0].reranked and not found[0].plain
-        for one, other in zip(client.search("blue", k=3), index.search("blue", k=3), strict=True):
-            assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
+            assert summary(remote) == summary(local)
+            assert (remote.mode, remote.decoder, remote.under) == (local.mode, local.decoder, local.under)
+            assert [hit.score for hit in remote] == pytest.approx([hit.score for hit in local], abs=1e-4)
+        many = client.search_many(queries, k=3)
+        assert [summary(hits) for hits in many] == [summary(hits) for hits in index.search_many(queries, k=3)]
+        assert many[0].reranked and not many[0].plain
+        for hit, same in zip(client.search("blue", k=3), index.search("blue", k=3), strict=True):
+            assert hit.log_probabilities == pytest.approx(same.log_probabilities, abs=1e-4)
         assert client.search("red " * 500).notes == index.search("red " * 500).notes
 
 
-def test_items_codes_and_cells(running: Running, served: Path) -> None:
+def test_items_codes_and_cells_are_those_of_the_index(running: Running, served: Path) -> None:
     with Index.open(served) as index, Client(running(read_only=True)) as client:
         for item in list(index)[::20]:
-            found = client.get(item.id)
-            assert found is not None
-            assert (found.id, found.text, found.metadata) == (item.id, item.text, item.metadata)
+            remote = client.get(item.id)
+            assert remote is not None
+            assert (remote.id, remote.text, remote.metadata) == (item.id, item.text, item.metadata)
             assert client.code(item.id) == index.code(item.id)
             assert item.id in client
-            if found.image is not None and item.image is not None:
-                assert load(found.image).size == load(item.image).size
+            assert (remote.image is None) == (item.image is None)
+            if remote.image is not None and item.image is not None:
+                assert load(remote.image).size == load(item.image).size
         assert client.get("nothing") is None
         assert client.code("nothing") is None
         for prefix in ((), (0,), (None, 3)):
-            one, other = client.cell(prefix, items=3), index.cell(prefix, items=3)
-            assert (one.prefix, one.count, one.children) == (other.prefix, other.count, other.children)
-            assert [item.id for item in one.items] == [item.id for item in other.items]
+            cell, same = client.cell(prefix, items=3), index.cell(prefix, items=3)
+            assert (cell.prefix, cell.count, cell.children) == (same.prefix, same.count, same.children)
+            assert [item.id for item in cell.items] == [item.id for item in same.items]
 
 
-def test_adding(running: Running, own_index: Path) -> None:
+def test_items_are_added_changed_and_removed(running: Running, own_index: Path) -> None:
     with Client(running(own_index)) as client:
         items = [Item(f"a/{n}", f"square {n}", metadata={"n": n}) for n in range(300)]
         items.append(Item("b", image=ImageBytes(square("red"))))
@@ -104,9 +104,9 @@ def test_adding(running: Running, own_index: Path) -> None:
         report = client.add(items)
         assert (report.added, report.replaced, report.known, report.failures.count) == (301, 0, 0, 1)
         assert len(client) == 301
-        found = client.get("a/17")
-        assert found is not None
-        assert (found.text, found.metadata) == ("square 17", {"n": 17})
+        added = client.get("a/17")
+        assert added is not None
+        assert (added.text, added.metadata) == ("square 17", {"n": 17})
         assert client.search(image=square("red"), want="image", k=1)[0].item.id == "b"
         cheap = client.search("square", filter={"n": {"$lt": 3}}, exclude=["a/1"])
         assert {hit.item.id for hit in cheap} == {"a/0", "a/2"}
@@ -137,9 +137,9 @@ def test_failures_are_reported_or_raised(running: Running, own_index: Path, tmp_
             }
             alone = target.add(bad)
             assert (alone.added, alone.failures.count) == (0, 2)
-            for some in (bad[:1], bad[1:]):
-                with pytest.raises(InputError, match=f"^item '{some[0].id}': "):
-                    target.add([Item("more", "more"), *some], strict=True)
+            for item in bad:
+                with pytest.raises(InputError, match=f"^item '{item.id}': "):
+                    target.add([Item("more", "more"), item], strict=True)
             with pytest.raises(InputError, match="item 'nobody': is not in the index: add it"):
                 target.update([Item("nobody", "red")], strict=True)
             changed = target.update([Item("nobody", "red"), {"id": f"good {target}", "image": b"none"}])
@@ -149,18 +149,18 @@ def test_failures_are_reported_or_raised(running: Running, own_index: Path, tmp_
         assert len(client) == 2
 
 
-def test_a_walk_gives_what_is_replaced_meanwhile_once(running: Running, own_index: Path) -> None:
+def test_iteration_gives_an_item_that_is_replaced_meanwhile_once(running: Running, own_index: Path) -> None:
     with Client(running(own_index)) as client:
         client.add(Item(str(n), f"text {n}") for n in range(250))
         walk = iter(client)
         first = next(walk)
         client.add([Item("0", "new"), Item("249", "new")])
-        found = [first, *walk]
-        assert sorted(item.id for item in found) == sorted(map(str, range(250)))
-        assert [item.text for item in found if item.id in ("0", "249")] == ["text 0", "new"]
+        items = [first, *walk]
+        assert sorted(item.id for item in items) == sorted(map(str, range(250)))
+        assert [item.text for item in items if item.id in ("0", "249")] == ["text 0", "new"]
 
 
-def test_one_id_is_no_list_of_letters(running: Running, own_index: Path) -> None:
+def test_one_id_is_not_a_list_of_letters(running: Running, own_index: Path) -> None:
     with Client(running(own_index)) as client:
         client.add([Item("ab", "red"), Item("a", "red"), Item("b", "red")])
         assert {hit.item.id for hit in client.search("red", exclude="ab")} == {"a", "b"}
@@ -183,6 +183,8 @@ def test_errors_are_those_of_an_index(running: Running) -> None:
             client.search("red", text="blue")
         with pytest.raises(InputError, match="alone"):
             client.search(Query(text="red"), text="blue")
+        with pytest.raises(InputError, match="near is a query of its own"):
+            client.search("red", near="9:1")
         with pytest.raises(InputError, match=r"damaged|pixels|none of"):
             client.search(image=encoded(Image.new("RGB", (9, 9)), "ICO"))
         with pytest.raises(InputError, match="half a character"):
@@ -191,67 +193,6 @@ def test_errors_are_those_of_an_index(running: Running) -> None:
             client.add([Item("a", "b")])
         with pytest.raises(InputError, match="levels"):
             client.cell((0, 1, 2, 3, 4))
-
-
-def test_addresses_that_are_none() -> None:
-    for url in ("", "127.0.0.1:8000", "ftp://host", "http://", "http://host:port"):
-        with pytest.raises(InputError):
-            Client(url)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with pytest.raises(GeniusError, match="does not answer"):
-        Client(f"http://127.0.0.1:{port}").search("red")
-
-
-def answering(answers: list[bytes]) -> tuple[str, threading.Thread]:
-    """A server that gives each connection one answer, and closes it."""
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def run() -> None:
-        with listening:
-            for answer in answers:
-                connection, _ = listening.accept()
-                with connection:
-                    connection.recv(1 << 16)
-                    connection.sendall(answer)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return f"http://127.0.0.1:{listening.getsockname()[1]}", thread
-
-
-def written(status: int, body: bytes) -> bytes:
-    head = f"HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
-
-
-def test_a_kept_connection_that_was_closed_is_made_anew() -> None:
-    url, thread = answering([written(200, b'{"items": 1}'), written(200, b'{"items": 2}')])
-    with Client(url) as client:
-        assert [len(client), len(client)] == [1, 2]
-    thread.join()
-
-
-def test_answers_of_other_programs() -> None:
-    error = b'{"error": {"kind": "damaged", "message": "no"}}'
-    url, thread = answering([written(404, b"<html>"), written(500, error), b"what?\r\n\r\n"])
-    for kind in ("not as a service of genius", "no", "does not answer"):
-        with Client(url) as client, pytest.raises(GeniusError, match=kind):
-            client.about()
-    thread.join()
-    assert issubclass(MismatchError, GeniusError)
-
-
-@pytest.mark.parametrize("url", ["http://[::1", "http://a:b", "ftp://a", "a"])
-def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(InputError):
-        Client(url)
-
-
-def test_a_token_that_cannot_be_sent_is_not_shown() -> None:
-    with pytest.raises(InputError) as raised:
-        Client("http://127.0.0.1", "sec\nret")
-    assert "sec" not in str(raised.value)
 
 
 def test_one_text_is_not_several_queries() -> None:
