@@ -147,7 +147,7 @@ def train_decoder(
         Coded(some, vectors, codes, {task: stage.all_vectors(parts) for task, parts in some.queries.items()})
         for some in (training, validation)
     )
-    learned = DecoderStage(settings, quantizer, stage.check().modality_of, asked, known, seed=seed)
+    learned = DecoderStage(settings, quantizer, stage.code_quality().modality_of, asked, known, seed=seed)
     train(
         learned, settings.loop, work / f"decoder-{trained_on(quantizer.codebooks, seed, settings)}", seed=seed
     )
@@ -161,7 +161,9 @@ def judge(stage: QuantizerStage, judged: Embedded, learned: Decoder | None = Non
     quantizer, modality = stage.quantizer(), judged.pool.modality
     codes = quantizer.codes(stage.all_vectors(judged.items), modality)
     units, trie = quantizer.units(codes), Trie.build(codes)
-    decoders: dict[str, Decoder] = {"geometry": Geometry(quantizer.codebooks, stage.check().temperature)}
+    decoders: dict[str, Decoder] = {
+        "geometry": Geometry(quantizer.codebooks, stage.code_quality().temperature)
+    }
     if learned is not None:
         decoders["learned"] = learned
     hits: dict[str, dict[Task, float]] = {}
