@@ -41,13 +41,13 @@ check:  ## run every check and test, without installing anything
 	@echo "==> mypy";   $(BIN)/mypy --strict src
 	@echo "==> pytest"; $(BIN)/python -m pytest
 
-fix:  ## mend what ruff can mend, and remake the pages that are generated
+fix:  ## fix what ruff can fix, and regenerate the generated pages
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 	@$(MAKE) --no-print-directory docs
 
-docs: install  ## remake the pages that are generated
-	@$(BIN)/python -m genius.cli.reference docs/cli.md
-	@$(BIN)/python -m genius.train.reference docs/recipes.md
+docs: install  ## regenerate docs/cli.md and docs/recipes.md
+	@$(BIN)/python tools/cli_reference.py docs/cli.md
+	@$(BIN)/python tools/recipe_reference.py docs/recipes.md
 
 demo: $(if $(wildcard $(READY)),$(READY),$(DEMO_READY))  ## train on emoji of three vendors, search them, and say how good that is
 	@command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[demo]"
