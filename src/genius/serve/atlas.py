@@ -99,7 +99,7 @@ class Atlas:
     @property
     def modality_first(self) -> bool:
         """Whether the first code of an item is its modality."""
-        return self._index.format.told
+        return self._index.format.modality_given
 
     def cell(
         self, prefix: Prefix, *, start: int, children: int, samples: int, child_samples: int
