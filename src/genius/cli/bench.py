@@ -19,11 +19,11 @@ def register(program: typer.Typer) -> None:
     program.add_typer(app, name="bench")
 
 
-def _print_lines(found: Sequence[Any]) -> None:
+def _print_lines(measured: Sequence[Any]) -> None:
     import orjson
 
-    for one in found:
-        typer.echo(orjson.dumps(one.fields()).decode())
+    for figures in measured:
+        typer.echo(orjson.dumps(figures.fields()).decode())
 
 
 @app.command(epilog="Example: genius bench speed -n 10000 -n 1000000 --rounds 9 --plot speed.png")
@@ -54,7 +54,7 @@ def speed(
 ) -> None:
     """Queries a second of our modes, of Hugging Face's generate, faiss and usearch; one thread each."""
     from genius.bench.plot import plot_speeds
-    from genius.bench.speed import SpeedSettings, measure_index, measure_speed, table
+    from genius.bench.speed import SpeedSettings, measure_index_speed, measure_speed, table
     from genius.errors import InputError
     from genius.progress import log_to_terminal
 
@@ -64,7 +64,7 @@ def speed(
         width=width,
         queries=queries,
         rounds=rounds,
-        like_paper=not small,
+        paper_sizes=not small,
         hugging_face=hugging_face,
         hugging_face_items=hugging_face_items,
         libraries=libraries,
@@ -74,26 +74,26 @@ def speed(
     if workers:
         if index is not None or plot is not None:
             raise InputError("--workers measures items that are made up, and has no plot")
-        _together(settings, workers, as_json)
+        _throughput(settings, workers, as_json)
         return
-    found = measure_speed(settings) if index is None else measure_index(index, settings)
+    speeds = measure_speed(settings) if index is None else measure_index_speed(index, settings)
     if plot is not None:
-        plot_speeds(plot, found)
+        plot_speeds(plot, speeds)
     if as_json:
-        _print_lines(found)
+        _print_lines(speeds)
         return
-    for count in dict.fromkeys(one.n for one in found):
-        table(found, count).print()
+    for count in dict.fromkeys(speed.n for speed in speeds):
+        table(speeds, count).print()
 
 
-def _together(settings: Any, workers: int, as_json: bool) -> None:
-    from genius.bench.workers import measure_workers, table
+def _throughput(settings: Any, workers: int, as_json: bool) -> None:
+    from genius.bench.workers import measure_throughput, table
 
-    found = measure_workers(settings, workers)
+    measured = measure_throughput(settings, workers)
     if as_json:
-        _print_lines(found)
+        _print_lines(measured)
     else:
-        table(found).print()
+        table(measured).print()
 
 
 @app.command(epilog="Example: genius bench storage -n 1000000")
@@ -110,11 +110,11 @@ def storage(
     from genius.progress import log_to_terminal
 
     log_to_terminal()
-    found = measure_storage(items, width=width, graph_items=graph_items)
+    measured = measure_storage(items, width=width, graph_items=graph_items)
     if as_json:
-        _print_lines(found)
+        _print_lines(measured)
     else:
-        table(found).print()
+        table(measured).print()
 
 
 @app.command(epilog="Example: genius bench index -n 1000000 -n 5600000 --width 512")
@@ -127,13 +127,13 @@ def index(
     as_json: Json = False,
 ) -> None:
     """How long it takes to make and to open an index of items that are coded, and what memory that needs."""
-    from genius.bench.index import measure_building, table
+    from genius.bench.index import measure_build, table
 
-    found = [measure_building(count, width=width) for count in items or (10_000, 100_000)]
+    measured = [measure_build(count, width=width) for count in items or (10_000, 100_000)]
     if as_json:
-        _print_lines(found)
+        _print_lines(measured)
     else:
-        table(found).print()
+        table(measured).print()
 
 
 @app.command(epilog="Example: genius bench search index/ --mode fast --mode exact")
@@ -153,15 +153,15 @@ def search(
     as_json: Json = False,
 ) -> None:
     """From a text or a picture to hits: how long, with the shares of encoder, decoder and what follows."""
-    from genius.bench.search import measure_whole, table
+    from genius.bench.search import measure_latency, table
     from genius.index.index import Index
     from genius.progress import log_to_terminal
 
     log_to_terminal()
     chosen: Any = {"precision": precision, **({"modes": mode} if mode else {})}
     with Index.open(path, model) as opened:
-        found = measure_whole(opened, queries=queries, decoder=decoder, **chosen)
+        measured = measure_latency(opened, queries=queries, decoder=decoder, **chosen)
     if as_json:
-        _print_lines(found)
+        _print_lines(measured)
     else:
-        table(found).print()
+        table(measured).print()
