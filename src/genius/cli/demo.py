@@ -77,7 +77,7 @@ def _measure(tree: Path, model: Model, out: Path) -> str:
     from genius.data.tasks import Task
     from genius.demo.naming import name_pictures
     from genius.doctor.examine import examine
-    from genius.doctor.sheets import write_pictures
+    from genius.doctor.report import write_report_images
     from genius.encode.pipeline import default_cache
     from genius.evaluate.report import table, write_results
     from genius.evaluate.run import evaluate_model
@@ -95,7 +95,7 @@ def _measure(tree: Path, model: Model, out: Path) -> str:
     found = examine(Tree(tree), model, cache=default_cache(), split="test")
     said.append(f"The doctor says: {found.verdict.summary}\n")
     said += [f"  because: {reason.finding}\n" for reason in found.verdict.reasons]
-    sheets = [path for path in write_pictures(found, out / "doctor") if path.parent.name == "codes"]
+    sheets = [path for path in write_report_images(found, out / "doctor") if path.parent.name == "codes"]
     said.append(f"Items that share a code: {sheets[0]} ")
     said.append(f"(and more beside it, a map and plots in {out / 'doctor'})\n")
     return "".join(said)

@@ -38,8 +38,8 @@ def doctor(
     from genius.data.mbeir import SPLITS, Tree
     from genius.doctor.examine import examine
     from genius.doctor.report import as_json as json_of
-    from genius.doctor.report import tables
-    from genius.doctor.sheets import parse_pattern, write_pictures
+    from genius.doctor.report import tables, write_report_images
+    from genius.doctor.sheets import parse_pattern
     from genius.encode.pipeline import default_cache
     from genius.model import Model
     from genius.progress import log_to_terminal
@@ -51,17 +51,17 @@ def doctor(
         raise InputError("--code chooses what is shown: say with --pictures where to put it")
     patterns = [parse_pattern(text) for text in code or ()]
     chosen: Any = split
-    found = examine(Tree(tree), Model.open(model), cache=default_cache(), split=chosen, queries=queries)
+    examination = examine(Tree(tree), Model.open(model), cache=default_cache(), split=chosen, queries=queries)
     if as_json:
-        typer.echo(orjson.dumps(json_of(found.health, found.verdict)).decode())
+        typer.echo(orjson.dumps(json_of(examination.health, examination.verdict)).decode())
     else:
-        for table in tables(found.health):
+        for table in tables(examination.health):
             table.print()
-        _say(found.verdict)
+        _say(examination.verdict)
     if pictures is not None:
-        for path in write_pictures(found, pictures, patterns):
+        for path in write_report_images(examination, pictures, patterns):
             typer.echo(path, err=True)
-    if found.verdict.state == "broken":
+    if examination.verdict.state == "broken":
         raise typer.Exit(1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from genius.doctor.health import CodedItems, CodedQueries, Coding, measure
+from genius.doctor.health import CodedItems, CodedQueries, CodeSpec, measure
 from genius.doctor.verdict import Verdict, judge
 from genius.errors import InputError
 from genius.evaluate.beamed import Coded
@@ -31,8 +31,7 @@ def refuse_broken(model: Model, coded: Coded) -> None:
 
 def verdict_on(model: Model, coded: Coded, *, queries: int = QUERIES) -> Verdict:
     """The doctor's verdict by all items and some queries of each task, without embedding them anew."""
-    quantizer, described = model.quantizer, model.settings["quantizer"]
-    coding = Coding(quantizer.sizes, quantizer.first, tuple(described["modality_of"]), model.dense_baseline)
+    quantizer = model.quantizer
     items = CodedItems(
         modality=coded.embedded.pool.modality.astype(np.int64),
         embeddings=coded.embedded.items.embeddings.astype(np.float32),
@@ -56,4 +55,4 @@ def verdict_on(model: Model, coded: Coded, *, queries: int = QUERIES) -> Verdict
                 positives=[task.positives(row) for row in rows],
             )
         )
-    return judge(measure(items, tuple(tasks), model.geometry, coding))
+    return judge(measure(items, tuple(tasks), model.geometry, CodeSpec.of(model)))

@@ -1,4 +1,4 @@
-"""What queries find: ranks by exact search, and what survives the beam."""
+"""The rank of each query's best answer by exact search, and whether an answer survives the beam."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from genius.decode.decoder import Decoder
 from tests.oracles.beam import beam_search, prefix_survival
 from tests.oracles.trie import Trie
 
-FLOATS = 1 << 24
-"""How many scores are in memory at a time: 64 MB."""
+SCORES_AT_ONCE = 1 << 24
+"""Scores in memory at a time: 64 MB."""
 
 
 def best_ranks(queries: np.ndarray, items: np.ndarray, positives: Sequence[np.ndarray]) -> np.ndarray:
-    """The rank (0 is the first) of the best positive of each query [n, width] among items [m, width].
+    """The rank, from 0, of the best positive of each query [n, width] among items [m, width]: int64 [n].
 
-    Scores are inner products; of equal ones the item with the lower number comes first. `positives` are item
-    numbers; a query without any has the rank m: it finds nothing.
+    Items are ranked by inner product, equal ones by number. `positives` are the numbers of the items that
+    answer each query; a query without any has the rank m.
     """
     ranks = np.full(len(queries), len(items), np.int64)
-    block = max(1, FLOATS // max(1, len(items)))
+    block = max(1, SCORES_AT_ONCE // max(1, len(items)))
     for start in range(0, len(queries), block):
         scores = queries[start : start + block] @ items.T
         for row, values in enumerate(scores, start=start):
-            known = np.asarray(positives[row], np.int64)
-            if not len(known):
+            answers = np.asarray(positives[row], np.int64)
+            if not len(answers):
                 continue
-            best = values[known].max()
-            first = known[values[known] == best].min()
+            best = values[answers].max()
+            first = answers[values[answers] == best].min()
             ranks[row] = np.count_nonzero(values > best) + np.count_nonzero(values[:first] == best)
     return ranks
 
 
 def hit_rate(ranks: np.ndarray, k: int) -> float:
-    """The share of queries whose best positive is among the first k."""
+    """The share of queries whose best positive, by its rank [queries], is among the first k."""
     return float((ranks < k).mean())
 
 
@@ -47,9 +47,9 @@ def survival(
     beams: int,
     first: np.ndarray | None,
 ) -> tuple[float, ...]:
-    """The share of queries with a positive still in the beam, after each level.
+    """The share of queries with a positive still in the beam after each level.
 
-    `first` [queries] are the first codes that are asked for; -1, or None for all of them, is any.
+    `first` [queries] are the wanted modality codes; -1, or None for all queries, stands for any.
     """
     found = beam_search(decoder, trie, queries, beams, first=first)
     return tuple(float(share) for share in prefix_survival(trie, found, positives))
