@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from genius.corpus.coded import CodedCorpus
-from genius.doctor.health import CodedItems, CodedQueries, Coding, measure
+from genius.doctor.health import CodedItems, CodedQueries, CodeSpec, measure
 from genius.doctor.verdict import Verdict, judge
 from genius.errors import InputError
 from genius.model import Model
@@ -31,10 +31,7 @@ def refuse_broken(model: Model, coded: CodedCorpus) -> None:
 
 def verdict_on(model: Model, coded: CodedCorpus, *, queries: int = QUERIES) -> Verdict:
     """The doctor's verdict by all items and up to `queries` queries of each task, embedded before."""
-    quantizer, described = model.quantizer, model.settings["quantizer"]
-    coding = Coding(
-        quantizer.sizes, quantizer.modality_code, tuple(described["modality_of"]), model.dense_baseline
-    )
+    quantizer = model.quantizer
     items = CodedItems(
         modality=coded.embedded.pool.modality.astype(np.int64),
         embeddings=coded.embedded.items.embeddings.astype(np.float32),
@@ -58,4 +55,4 @@ def verdict_on(model: Model, coded: CodedCorpus, *, queries: int = QUERIES) -> V
                 positives=[task.positives(row) for row in rows],
             )
         )
-    return judge(measure(items, tuple(tasks), model.geometry, coding))
+    return judge(measure(items, tuple(tasks), model.geometry, CodeSpec.of(model)))

@@ -220,7 +220,10 @@ class QuantizerStage:
         modality = np.concatenate([self.queries.want[rows], self.modality[answers]])
         generator = torch.Generator().manual_seed(int(random.integers(2**62)))
         self.codebooks.init(
-            torch.from_numpy(vectors), torch.from_numpy(modality), generator, step_size=2 * self.settings.batch
+            torch.from_numpy(vectors),
+            torch.from_numpy(modality),
+            generator,
+            step_size=2 * self.settings.batch,
         )
 
     # --- validation

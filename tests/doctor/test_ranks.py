@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from genius.decode.geometry import Geometry
-from genius.doctor.found import best_ranks, hit_rate, survival
+from genius.doctor.ranks import best_ranks, hit_rate, survival
 from genius.quantize.quantizer import Quantizer
 from tests.oracles.trie import Trie
 
@@ -29,7 +29,7 @@ def test_a_query_without_an_answer_finds_nothing() -> None:
 
 
 @pytest.mark.parametrize("given", [True, False])
-def test_survival_is_a_direct_computation(given: bool) -> None:
+def test_survival_equals_a_direct_computation(given: bool) -> None:
     """Each level's beam is found by scoring every prefix that exists."""
     random = np.random.default_rng(1)
     books = [random.normal(size=(size, 5)).astype(np.float32) for size in (3, 6, 6)]
@@ -39,7 +39,7 @@ def test_survival_is_a_direct_computation(given: bool) -> None:
     queries = random.normal(size=(25, 5)).astype(np.float32)
     positives = [random.choice(60, size=2, replace=False) for _ in queries]
     wanted = modality[[known[0] for known in positives]] if given else None
-    found = survival(geometry, Trie.build(codes), queries, positives, 4, wanted)
+    measured = survival(geometry, Trie.build(codes), queries, positives, 4, wanted)
     survived = np.zeros((25, 3))
     for number, query in enumerate(queries):
         beam: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
@@ -56,8 +56,8 @@ def test_survival_is_a_direct_computation(given: bool) -> None:
                             following.append((longer, 0.0))
                     else:
                         following.append((longer, score + float(logits[longer[-1]])))
-            beam = sorted(following, key=lambda one: -one[1])[:4]
+            beam = sorted(following, key=lambda scored: -scored[1])[:4]
             alive = {prefix for prefix, _ in beam}
             answers = {tuple(codes[item, : level + 1].tolist()) for item in positives[number]}
             survived[number, level] = bool(alive & answers)
-    assert found == pytest.approx(survived.mean(axis=0))
+    assert measured == pytest.approx(survived.mean(axis=0))
