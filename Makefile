@@ -50,7 +50,7 @@ fix:  ## mend what ruff can mend, and remake the pages that are generated
 	@$(MAKE) --no-print-directory pages
 
 docs: install pages  ## remake the pages that are generated, and build the site into out/site
-	@$(BIN)/mkdocs build --strict --quiet && echo "the site is in out/site"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "the site is in out/site"
 
 pages:
 	@$(BIN)/python -m genius.cli.reference docs/cli.md
