@@ -24,7 +24,7 @@ from genius.bench.storage import measure_storage
 from genius.bench.timing import System, measure
 from genius.bench.world import World, made_up_codes, make_world, open_world
 from genius.errors import InputError
-from genius.search.exact import nearest
+from genius.search.dense import nearest
 
 SMALL = (3, 16, 16, 16)
 

@@ -20,12 +20,13 @@ from typer.testing import CliRunner
 
 from genius import storage
 from genius.cli import app
-from genius.corpus.records import read_pool, read_queries
+from genius.corpus.items import read_items
+from genius.corpus.queries import read_queries
+from genius.corpus.source import open_source
 from genius.data.mbeir import Tree
 from genius.doctor.examine import examine, sampled
 from genius.encode import lite, pipeline
 from genius.errors import InputError, MissingError
-from genius.evaluate.run import corpus_source
 from genius.model import Model
 from genius.quantize.codebooks import Codebooks
 from genius.train.run import read_recipe, train_model
@@ -143,8 +144,8 @@ def test_a_learned_first_code_is_judged_by_what_it_stands_for(home: Path, miniat
 
 def test_a_sample_of_queries_keeps_what_belongs_to_each(home: Path, miniature: Path) -> None:
     tree, model = Tree(miniature), Model.open(home / "good")
-    source = corpus_source(model, tree, home / "cache")
-    for task in read_queries(tree, source, read_pool(tree, source, "val"), "val"):
+    source = open_source(model, tree, home / "cache")
+    for task in read_queries(tree, source, read_items(tree, source, "val"), "val"):
         some = sampled(task, 2, seed=0)
         assert len(some) == 2
         assert sampled(task, 2, seed=0).ids == some.ids

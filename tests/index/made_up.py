@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from genius.search.asked import halves as lengths
 
 from genius.data.records import MODALITIES, ImageBytes, Item
 from genius.encode.feature_cache import content_key
 from genius.errors import InputError
 from genius.index.item_encoder import CodedItems
 from genius.index.segments import Block, Coding, Segment, open_segment, write_segment
-from genius.search.asked import halves as lengths
 from genius.search.codes import PackedCodes
 
 WIDTH = 6

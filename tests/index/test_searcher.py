@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from genius.search.hits import MODES, Mode
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from genius.index.searcher import ANY, Asked, Candidates, Searcher
 from genius.index.segments import Block, Coding
 from genius.quantize.quantizer import Quantizer
 from genius.search.geometric import QuickGeometry
-from genius.search.hits import MODES, Mode
 from tests.index.made_up import CODING, EXACT, LEARNED, NO_FIRST, NONE, WIDTH, block, in_memory
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from genius.search.hits import MODES, Mode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genius.data.records import Item
-from genius.search.hits import MODES, Mode
 from tests.index.made_up_index import MadeUpIndex, likeness, open_made_up
 
 COUNT = 10_000

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from genius.search.hits import MODES, Hits, Mode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from genius.search.codes import PackedCodes
 from genius.search.costs import Costs, costs_of, measured
 from genius.search.engine import Engine
 from genius.search.explain import trace
-from genius.search.hits import MODES, Hits, Mode
 from genius.search.segment_view import Part
 from tests.oracles.beam import beam_search, ranked_items
 from tests.oracles.rerank import rerank

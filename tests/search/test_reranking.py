@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from genius.search.asked import Asked, halves
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genius.errors import InputError, MismatchError
 from genius.search import rerank as reranking
-from genius.search.asked import Asked, halves
 from genius.search.beam import walk, whole
 from genius.search.codes import PackedCodes
 from genius.search.rerank import numbers, offsets, rank

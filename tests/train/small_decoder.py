@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
+from genius.corpus.coded import CodedCorpus
 from genius.decode.t5 import DecoderSettings
-from genius.evaluate.beamed import Coded
 from genius.quantize.quantizer import Quantizer
 from genius.train import distributed
 from genius.train.decoder import DecoderLoopSettings, DecoderStage, DecoderTraining
@@ -27,7 +27,7 @@ SETTINGS = DecoderTraining(
 )
 
 
-def coded() -> tuple[Quantizer, Coded, Coded]:
+def coded() -> tuple[Quantizer, CodedCorpus, CodedCorpus]:
     """Codebooks that k-means made, and items and queries by them: to learn from, and to validate."""
     made = small_quantizer.stage()
     made.loss(0, 0)  # starts the codebooks
@@ -36,7 +36,7 @@ def coded() -> tuple[Quantizer, Coded, Coded]:
     for embedded in (small_quantizer.world(1), small_quantizer.world(2)):
         vectors = made.all_vectors(embedded.items)
         queries = {task: made.all_vectors(parts) for task, parts in embedded.queries.items()}
-        found.append(Coded(embedded, vectors, quantizer.codes(vectors, embedded.pool.modality), queries))
+        found.append(CodedCorpus(embedded, vectors, quantizer.codes(vectors, embedded.pool.modality), queries))
     return quantizer, found[0], found[1]
 
 

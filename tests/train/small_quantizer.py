@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from genius.corpus.embedded import Embedded
-from genius.corpus.records import Pool, Records, TaskQueries
+from genius.corpus.embedded import EmbeddedCorpus
+from genius.corpus.items import CorpusItems
+from genius.corpus.queries import TaskQueries
+from genius.corpus.records import Records
 from genius.data.tasks import Task
 from genius.quantize.codebooks import CodebookSettings
 from genius.quantize.fusion import FusionSettings
@@ -31,14 +33,14 @@ SETTINGS = QuantizerSettings(
 )
 
 
-def world(seed: int) -> Embedded:
+def world(seed: int) -> EmbeddedCorpus:
     """Items of three modalities around 40 points, and queries near them; a third of all have both parts."""
     random = np.random.default_rng(0)
     points = random.normal(size=(40, WIDTH))
     modality = np.repeat(np.arange(3), ITEMS // 3).astype(np.int8)
     shift = 2 * random.normal(size=(3, WIDTH))
     items = points[np.arange(ITEMS) % 40] + shift[modality]
-    pool = Pool([str(n) for n in range(ITEMS)], _records(ITEMS), modality, {str(n): n for n in range(ITEMS)})
+    pool = CorpusItems([str(n) for n in range(ITEMS)], _records(ITEMS), modality, {str(n): n for n in range(ITEMS)})
     tasks, queries = {}, {}
     noise = np.random.default_rng(seed)
     for task in (Task("webqa", 1), Task("webqa", 2)):
@@ -56,7 +58,7 @@ def world(seed: int) -> Embedded:
             np.zeros(QUERIES, np.int32),
         )
         queries[task] = _parts(near)
-    return Embedded(pool, _parts(items), tasks, queries)
+    return EmbeddedCorpus(pool, _parts(items), tasks, queries)
 
 
 def _records(count: int) -> Records:

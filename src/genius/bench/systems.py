@@ -15,10 +15,10 @@ from genius.decode.decoder import Decoder, Decoding
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import OnnxDecoder, Precision
 from genius.model import Model
+from genius.search.beam import BEAMS
 from genius.search.engine import Engine
 from genius.search.geometric import QuickGeometry
 from genius.search.hits import Mode
-from tests.oracles.beam import BEAMS
 
 TEMPERATURE = 0.05
 """Of the geometry over codes that are made up."""

@@ -27,9 +27,9 @@ from genius.index.hits import Hits
 from genius.index.ingest import Added, Change, id_of
 from genius.index.query import several
 from genius.index.writer import Compacted
+from genius.search.beam import BEAMS
 from genius.search.hits import Mode
 from genius.serve.atlas import parse_prefix, written
-from tests.oracles.beam import BEAMS
 
 if TYPE_CHECKING:
     from PIL import Image

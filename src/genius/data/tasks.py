@@ -41,6 +41,12 @@ class Task:
     dataset: str
     number: int
 
+    @classmethod
+    def parse(cls, name: str) -> Task:
+        """The task of a name like `fashion_task7`."""
+        dataset, _, number = name.rpartition("_task")
+        return cls(dataset, int(number))
+
     def __str__(self) -> str:
         return f"{self.dataset}_task{self.number}"
 

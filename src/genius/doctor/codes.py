@@ -12,7 +12,6 @@ import numpy as np
 
 from genius.data.records import MODALITIES
 from genius.errors import InputError
-from tests.oracles.trie import Trie
 
 SAME = 1e-5
 """Two vectors that differ by no more in any dimension are the same content: the rest is rounding."""
@@ -73,10 +72,9 @@ def level_use(codes: np.ndarray, sizes: Sequence[int]) -> tuple[Level, ...]:
 
 def buckets(codes: np.ndarray, vectors: np.ndarray, modality: np.ndarray) -> Buckets:
     """How items share codes [items, levels], given their vectors [items, width] and modalities [items]."""
-    trie = Trie.build(codes)
-    own = trie.above(trie.levels, np.arange(len(codes)))  # the bucket of each item
+    own = _buckets_of(codes)
     contents = own[_distinct(own, vectors)]  # the bucket of each content
-    inside = np.bincount(contents, minlength=trie.counts[-1])
+    inside = np.bincount(contents, minlength=int(own.max()) + 1)
     collides = inside[own] > 1
     groups = [
         Group(kind.value, int((modality == number).sum()), int(collides[modality == number].sum()))
@@ -94,8 +92,17 @@ def buckets(codes: np.ndarray, vectors: np.ndarray, modality: np.ndarray) -> Buc
 
 def distinct(codes: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """The numbers of items of different content, one of each; items with equal vectors are the same."""
-    trie = Trie.build(codes)
-    return np.sort(_distinct(trie.above(trie.levels, np.arange(len(codes))), vectors))
+    return np.sort(_distinct(_buckets_of(codes), vectors))
+
+
+def _buckets_of(codes: np.ndarray) -> np.ndarray:
+    """The number of each item's bucket, in the order of codes [items, levels]: int64 [items]."""
+    order = np.lexsort(codes.T[::-1])
+    new = np.ones(len(codes), bool)
+    new[1:] = (codes[order[1:]] != codes[order[:-1]]).any(axis=1)
+    buckets = np.empty(len(codes), np.int64)
+    buckets[order] = np.cumsum(new) - 1
+    return buckets
 
 
 def _distinct(bucket: np.ndarray, vectors: np.ndarray) -> np.ndarray:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from genius.corpus.embedded import Embedded, embed
-from genius.corpus.records import TaskQueries, read_pool, read_queries
+from genius.corpus.embedded import EmbeddedCorpus, embed_corpus
+from genius.corpus.items import read_items
+from genius.corpus.queries import TaskQueries, read_queries
+from genius.corpus.source import open_source
 from genius.data.mbeir import Split, Tree
 from genius.doctor.health import CodedItems, CodedQueries, Coding, Health, measure
 from genius.doctor.verdict import Verdict, judge
 from genius.errors import InputError
-from genius.evaluate.run import corpus_source
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs
 
@@ -49,13 +48,13 @@ def examine(
     modality_of = tuple(model.settings["quantizer"]["modality_of"])
     coding = Coding(quantizer.sizes, quantizer.first, modality_of, model.dense_baseline)
     tree.check(split)
-    source = corpus_source(model, tree, cache)
-    pool = read_pool(tree, source, split)
+    source = open_source(model, tree, cache)
+    pool = read_items(tree, source, split)
     asked = [
-        sampled(task, queries, seed)
+        task.sampled(queries, seed)
         for task in read_queries(tree, source, pool, split, apart=model.instruction_apart)
     ]
-    embedded = embed(model, source, pool, asked)
+    embedded = embed_corpus(model, source, pool, asked)
     ids = [item.id for item in tree.items(split)]
     members = np.array([pool.numbers[id] for id in ids], np.int64)
     items = _items(model, embedded, members)
@@ -64,25 +63,7 @@ def examine(
     return Examination(tree, split, ids, items, tasks, health, judge(health))
 
 
-def sampled(task: TaskQueries, count: int, seed: int) -> TaskQueries:
-    """Some queries of a task, the same ones for the same seed whatever the other tasks are."""
-    if len(task) <= count:
-        return task
-    generator = np.random.default_rng([seed, zlib.crc32(str(task.task).encode())])
-    rows = np.sort(generator.choice(len(task), count, replace=False))
-    positives = [task.positives(row) for row in rows]
-    return dataclasses.replace(
-        task,
-        ids=[task.ids[row] for row in rows],
-        contents=task.contents[rows],
-        starts=np.concatenate([[0], np.cumsum([len(known) for known in positives], dtype=np.int64)]),
-        items=np.concatenate(positives),
-        negatives=[task.negatives[row] for row in rows],
-        own_texts=task.own_texts[rows],
-    )
-
-
-def _items(model: Model, embedded: Embedded, members: np.ndarray) -> CodedItems:
+def _items(model: Model, embedded: EmbeddedCorpus, members: np.ndarray) -> CodedItems:
     embeddings, vectors, bad = _sound(model, embedded.items)
     vectors = vectors[members]
     modality = embedded.pool.modality[members].astype(np.int64)
@@ -97,7 +78,7 @@ def _items(model: Model, embedded: Embedded, members: np.ndarray) -> CodedItems:
     )
 
 
-def _queries(model: Model, embedded: Embedded, task: TaskQueries, members: np.ndarray) -> CodedQueries:
+def _queries(model: Model, embedded: EmbeddedCorpus, task: TaskQueries, members: np.ndarray) -> CodedQueries:
     embeddings, vectors, bad = _sound(model, embedded.queries[task.task])
     codes = model.quantizer.codes(vectors, np.full(len(vectors), task.want))
     places = np.full(len(embedded.pool.ids), -1)

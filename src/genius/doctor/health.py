@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.decode.decoder import Decoder
+from genius.decode.geometry import Geometry
 from genius.doctor.codes import Buckets, Level, agreement, buckets, confusion, level_use, purity
-from genius.doctor.found import best_ranks, hit_rate, survival
+from genius.doctor.found import best_ranks, hit_rate
 from genius.errors import InputError
 from genius.model import DenseBaseline
 from genius.quantize.quantizer import unit_length, wanted_codes
-from tests.oracles.beam import BEAMS
-from tests.oracles.trie import Trie
+from genius.search.beam import BEAMS
+from genius.search.code_pool import CodePool
 
 RANK = 5
 """Success is a positive among the first five."""
@@ -165,7 +165,7 @@ class Health:
 def measure(
     items: CodedItems,
     tasks: Sequence[CodedQueries],
-    decoder: Decoder,
+    decoder: Geometry,
     coding: Coding,
     *,
     beams: int = BEAMS,
@@ -174,7 +174,7 @@ def measure(
     """The health of a quantizer by a pool's items and some queries of each task."""
     if not tasks or not all(len(task) for task in tasks):
         raise InputError("an examination needs at least one task, and queries of each")
-    trie = Trie.build(items.codes)
+    pool = CodePool(items.codes, decoder.codebooks, coding.semantic)
     table = confusion(items.codes[:, 0], items.modality, coding.sizes[0]) if coding.semantic else None
     return Health(
         coding=coding,
@@ -185,15 +185,15 @@ def measure(
         confusion=() if table is None else tuple(tuple(map(int, row)) for row in table),
         purity=float("nan") if table is None else purity(table),
         cosine=mean_cosine(items.vectors, items.quantized),
-        tasks=tuple(_measure_task(items, task, trie, decoder, coding, beams, seed) for task in tasks),
+        tasks=tuple(_measure_task(items, task, pool, decoder, coding, beams, seed) for task in tasks),
     )
 
 
 def _measure_task(
     items: CodedItems,
     task: CodedQueries,
-    trie: Trie,
-    decoder: Decoder,
+    pool: CodePool,
+    decoder: Geometry,
     coding: Coding,
     beams: int,
     seed: int,
@@ -207,6 +207,13 @@ def _measure_task(
     by_codes = best_ranks(task.vectors, unit_length(items.quantized[wanted]), inside)
     first = wanted_codes(list(coding.modality_of), task.want, len(task))
     matched, random = _agreements(items.codes, task, coding.semantic, seed)
+
+    def survival(modality_code: np.ndarray | None) -> tuple[float, ...]:
+        _, shares = pool.search(
+            decoder, task.vectors, task.positives, beams=beams, modality_code=modality_code
+        )
+        return tuple(shares.tolist())
+
     return TaskHealth(
         task=task.task,
         queries=len(task),
@@ -214,8 +221,8 @@ def _measure_task(
         vectors=hit_rate(by_vectors, RANK),
         codes=hit_rate(by_codes, RANK),
         ceiling=hit_rate(dense, beams),
-        known=survival(decoder, trie, task.vectors, task.positives, beams, first),
-        inferred=survival(decoder, trie, task.vectors, task.positives, beams, None),
+        known=survival(first),
+        inferred=survival(None),
         matched=matched,
         random=random,
     )

@@ -16,7 +16,7 @@ from genius.data.records import MODALITIES
 from genius.doctor.health import RANK, CodedItems, CodedQueries, Health, mean_cosine
 from genius.errors import require
 from genius.quantize.quantizer import unit_length
-from tests.oracles.beam import BEAMS
+from genius.search.beam import BEAMS
 
 _INK = "#1b1b1f"
 _SYSTEMS = ("#9aa0ab", "#5b8fd1", "#1f4e8c")

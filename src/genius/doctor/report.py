@@ -10,7 +10,7 @@ from genius.data.records import MODALITIES
 from genius.display import Table
 from genius.doctor.health import RANK, Health, TaskHealth
 from genius.doctor.verdict import Verdict
-from tests.oracles.beam import BEAMS
+from genius.search.beam import BEAMS
 
 _CAPTIONS = ("_task0", "_task3")
 """The tasks from texts to pictures and back: a picture and its caption."""

@@ -1,4 +1,4 @@
-"""What a disk may refuse, in one sentence with a way out: it is full, it may not be written to, it fails."""
+"""Errors of the disk as one sentence with a way out: it is full, may not be written to, or fails."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OF_SQLITE = {
 
 
 class DiskError(GeniusError):
-    """A disk can't take what is written, or may not be used.
+    """The disk is full, may not be used, or fails.
 
     Attributes:
         reason: what is wrong, without where it is.
@@ -44,8 +44,8 @@ class DiskError(GeniusError):
 
 
 @contextlib.contextmanager
-def disk_said(path: Path, doing: str = WRITTEN) -> Iterator[None]:
-    """Within, what a disk refuses is a DiskError; `doing` says at what, as in "opened"."""
+def translate_disk_errors(path: Path, doing: str = WRITTEN) -> Iterator[None]:
+    """Within, an error of the disk is raised as a DiskError; `doing` says what failed, as in "opened"."""
     try:
         yield
     except OSError as error:
@@ -54,8 +54,8 @@ def disk_said(path: Path, doing: str = WRITTEN) -> Iterator[None]:
         raise DiskError(error.filename or path, error.errno, doing) from error
 
 
-def of_sqlite(path: Path, error: sqlite3.Error) -> DiskError | None:
-    """The same for an error of SQLite, if it is one of a disk."""
+def disk_error_of_sqlite(path: Path, error: sqlite3.Error) -> DiskError | None:
+    """The same for an error of SQLite, if the disk caused it."""
     code = getattr(error, "sqlite_errorcode", None)
     if code == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK):
         needed = "its folder can't be written to, which is needed to read it too"

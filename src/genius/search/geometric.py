@@ -12,7 +12,7 @@ import numpy as np
 
 from genius.decode.decoder import check_queries, log_softmax
 from genius.decode.geometry import Geometry
-from genius.search.asked import one_by_one
+from genius.search.scoring import row_by_row_products as one_by_one
 
 MEMORY = 1 << 27
 """How many bytes of tables there may be: all levels at 1024 codes, the second semantic one at 4096."""

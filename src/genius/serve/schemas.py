@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from genius.decode.onnx_decoder import Precision
 from genius.index.decoders import DecoderName
+from genius.search.beam import BEAMS
 from genius.search.hits import Mode
 from genius.serve.config import (
     DEEPEST_FILTER,
@@ -20,7 +21,6 @@ from genius.serve.config import (
     MOST_HITS,
     MOST_ITEMS,
 )
-from tests.oracles.beam import BEAMS
 
 Id = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern=r"^[^\x00]+$")]
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]

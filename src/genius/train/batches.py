@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from genius.corpus.embedded import Embedded
+from genius.corpus.embedded import EmbeddedCorpus
 from genius.quantize.fusion_inputs import FusionInputs, concatenate
 from genius.train import distributed
 
@@ -61,7 +61,7 @@ class TrainingQueries:
     """How likely each query is drawn."""
 
     @classmethod
-    def of(cls, embedded: Embedded, power: float) -> TrainingQueries:
+    def of(cls, embedded: EmbeddedCorpus, power: float) -> TrainingQueries:
         """All queries of the tasks, drawn by task in proportion to size to a power."""
         tasks = list(embedded.tasks.values())
         before = np.cumsum([0, *(len(task.items) for task in tasks)])

@@ -17,18 +17,17 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from genius.corpus.coded import CodedCorpus
 from genius.decode.export import PROBES, Exported, export_decoder
 from genius.decode.t5 import CodeNetwork, DecoderSettings
 from genius.decode.torch_decoder import TorchDecoder
 from genius.errors import InputError
-from genius.evaluate.beamed import Coded
 from genius.quantize.quantizer import Quantizer, unit_length, wanted_codes
+from genius.search.code_pool import CodePool
 from genius.train import distributed
 from genius.train.batches import TrainingQueries, permuted
 from genius.train.loop import LoopSettings, begin
 from genius.train.pairs import hit_rate, one_positive_each
-from tests.oracles.beam import beam_search, prefix_survival, ranked_items
-from tests.oracles.trie import Trie
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,8 @@ class DecoderStage:
         settings: DecoderTraining,
         quantizer: Quantizer,
         modality_of: Sequence[int],
-        training: Coded,
-        validation: Coded,
+        training: CodedCorpus,
+        validation: CodedCorpus,
         *,
         seed: int,
     ) -> None:
@@ -116,7 +115,8 @@ class DecoderStage:
         self.items, self.codes = training.vectors, training.codes.astype(np.int64)
         self.queries = TrainingQueries.of(training.embedded, settings.task_power)
         self.vectors = np.concatenate([training.queries[task] for task in training.embedded.tasks])
-        self.validation, self.trie = validation, Trie.build(training.codes)
+        self.validation = validation
+        self.pool = CodePool(training.codes, quantizer.codebooks, quantizer.semantic)
         weights = np.array(settings.level_weights or (1.0,) * levels)
         self.weights = (weights / weights.sum()).tolist()
         self.decoder = CodeNetwork(
@@ -169,9 +169,12 @@ class DecoderStage:
             rows = permuted(len(task), 0, min(len(task), self.settings.validated), seed=(0,))
             first = wanted_codes(self.modality_of, task.want, len(rows))
             vectors = self.validation.queries[task.task][rows]
-            beams = beam_search(decoder, self.trie, vectors, self.settings.beams, first=first)
-            hits.append(hit_rate(task, rows, ranked_items(self.trie, beams, 5)[1]))
-            survival.append(prefix_survival(self.trie, beams, [task.positives(row) for row in rows]))
+            positives = [task.positives(row) for row in rows]
+            items, survived = self.pool.search(
+                decoder, vectors, positives, beams=self.settings.beams, modality_code=first
+            )
+            hits.append(hit_rate(task, rows, items))
+            survival.append(survived)
         survived = 100 * np.mean(survival, axis=0)
         return {
             "score": 100 * float(np.mean(hits)),

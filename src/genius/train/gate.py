@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from genius.corpus.coded import CodedCorpus
 from genius.doctor.health import CodedItems, CodedQueries, Coding, measure
 from genius.doctor.verdict import Verdict, judge
 from genius.errors import InputError
-from genius.evaluate.beamed import Coded
 from genius.model import Model
 from genius.train.batches import permuted
 
@@ -15,7 +15,7 @@ QUERIES = 100
 """Of each task, at most."""
 
 
-def refuse_broken(model: Model, coded: Coded) -> None:
+def refuse_broken(model: Model, coded: CodedCorpus) -> None:
     """Raise InputError if the doctor calls the model broken.
 
     A decoder can't mend codes that lost what they stand for, and it takes long to train: so look first.
@@ -29,7 +29,7 @@ def refuse_broken(model: Model, coded: Coded) -> None:
         )
 
 
-def verdict_on(model: Model, coded: Coded, *, queries: int = QUERIES) -> Verdict:
+def verdict_on(model: Model, coded: CodedCorpus, *, queries: int = QUERIES) -> Verdict:
     """The doctor's verdict by all items and some queries of each task, without embedding them anew."""
     quantizer, described = model.quantizer, model.settings["quantizer"]
     coding = Coding(quantizer.sizes, quantizer.first, tuple(described["modality_of"]), model.dense_baseline)

@@ -11,13 +11,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from genius.corpus.records import Pool, Records, TaskQueries
+from genius.corpus.items import CorpusItems
+from genius.corpus.queries import TaskQueries
+from genius.corpus.records import Records
 from genius.encode.encoder import Encoder, Towers
 from genius.encode.features import ABSENT, Features
 from genius.encode.heads import Blocks, Heads, HeadSettings
 from genius.encode.lite import class_sentences
 from genius.errors import InputError
-from genius.search.exact import nearest
+from genius.search.dense import nearest
 from genius.train import distributed
 from genius.train.batches import Schedule, permuted
 from genius.train.loop import LoopSettings, begin
@@ -64,7 +66,7 @@ class EncoderStage:
         settings: EncoderSettings,
         encoder: Encoder,
         features: Features,
-        pool: Pool,
+        pool: CorpusItems,
         tasks: tuple[list[TaskQueries], list[TaskQueries]],
         prompts: tuple[np.ndarray, np.ndarray],
         *,

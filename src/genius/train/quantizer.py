@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from genius.corpus.embedded import Embedded
+from genius.corpus.embedded import EmbeddedCorpus
 from genius.errors import InputError
 from genius.quantize.codebooks import Codebooks, CodebookSettings, Quantized
 from genius.quantize.fusion import Fusion, FusionSettings
@@ -111,7 +111,7 @@ class QuantizerStage:
     name = "quantizer"
 
     def __init__(
-        self, settings: QuantizerSettings, training: Embedded, validation: Embedded, *, seed: int
+        self, settings: QuantizerSettings, training: EmbeddedCorpus, validation: EmbeddedCorpus, *, seed: int
     ) -> None:
         begin(seed)
         self.settings, self.seed = settings, seed

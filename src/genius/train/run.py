@@ -6,14 +6,14 @@ import dataclasses
 import logging
 from pathlib import Path
 
-from genius.corpus.embedded import Embedded, embed
-from genius.corpus.records import read_pool, read_prompts, read_queries
+from genius.corpus.coded import CodedCorpus, code_corpus
+from genius.corpus.embedded import EmbeddedCorpus, embed_corpus
+from genius.corpus.items import read_items
+from genius.corpus.queries import read_prompts, read_queries
+from genius.corpus.source import open_source, training_view
 from genius.data.mbeir import Tree
 from genius.encode.encoder import encoder_loader
 from genius.encode.pipeline import tree_features
-from genius.evaluate.beamed import Coded
-from genius.evaluate.coded import code
-from genius.evaluate.run import corpus_source, training_view
 from genius.model import Model
 from genius.train import distributed
 from genius.train.decoder import DecoderStage, DecoderTraining
@@ -93,7 +93,7 @@ def _train_encoder(
     log.info("Encoded %d pictures and texts, knew %d already.", report.encoded, report.known)
     for error in report.failures[:5]:
         log.warning("left out: %s", error)
-    pool = read_pool(tree, features)
+    pool = read_items(tree, features)
     tasks = read_queries(tree, features, pool, "train"), read_queries(tree, features, pool, "val")
     prompts = read_prompts(tree, features)
     stage = EncoderStage(settings, encoder, features, pool, tasks, prompts, seed=recipe.seed)
@@ -120,15 +120,15 @@ def _train_quantizer(
     distributed.wait()
 
 
-def _embedded(model: Model, tree: Tree, cache: Path) -> tuple[Embedded, Embedded]:
+def _embedded(model: Model, tree: Tree, cache: Path) -> tuple[EmbeddedCorpus, EmbeddedCorpus]:
     """All items of a tree by a model, with the queries to learn from, and with those that validate."""
-    source = corpus_source(model, tree, cache)
-    pool = read_pool(tree, source)
+    source = open_source(model, tree, cache)
+    pool = read_items(tree, source)
     asked, judged = (
         read_queries(tree, source, pool, split, apart=model.instruction_apart) for split in ("train", "val")
     )
-    training = embed(model, source, pool, asked)
-    return training, embed(model, source, pool, judged, items=training.items)
+    training = embed_corpus(model, source, pool, asked)
+    return training, embed_corpus(model, source, pool, judged, items=training.items)
 
 
 def _train_decoder(
@@ -144,9 +144,9 @@ def _train_decoder(
     """Stage 2: code the tree's items by the model of stage 1, then train a decoder to name these codes."""
     model = Model.open(out)
     embedded, judged = _embedded(model, tree, cache)
-    training = code(model, embedded)
+    training = code_corpus(model, embedded)
     queries = {task: model.vectors(parts) for task, parts in judged.queries.items()}
-    validation = Coded(judged, training.vectors, training.codes, queries)
+    validation = CodedCorpus(judged, training.vectors, training.codes, queries)
     if not force:
         refuse_broken(model, validation)
     modality_of = model.settings["quantizer"]["modality_of"]

@@ -32,7 +32,7 @@ from genius.encode.onnx_graph import Graph
 from genius.errors import InputError
 from genius.model import FORMAT, KIND
 from genius.runtime import cores
-from genius.search.exact import nearest
+from genius.search.dense import nearest
 from genius.train import distributed
 from genius.train.batches import permuted
 from genius.train.loop import LoopSettings, train

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.corpus.records import TaskQueries
+from genius.corpus.queries import TaskQueries
 from genius.data.tasks import Task
 from genius.decode.geometry import Geometry, fit_temperature
 from genius.model import DenseBaseline
 from genius.quantize.quantizer import Quantizer, majority, wanted_codes
-from genius.search.exact import nearest
+from genius.search.code_pool import CodePool
+from genius.search.dense import nearest
 from genius.train.batches import permuted
 from genius.train.pairs import hit_rate
-from tests.oracles.beam import BEAMS, beam_search, prefix_survival, ranked_items
-from tests.oracles.trie import Trie
 
 WEIGHTS = tuple(number / 10 for number in range(11))
 Rows = Callable[[Task, np.ndarray], np.ndarray]
@@ -127,15 +126,16 @@ def check_codes(
         hits.append(hit_rate(one.task, one.rows, same[found]))
     temperature = _fit_temperature(quantizer, codes, asked)
     modality_of = majority(codes, modality, quantizer)
-    trie, decoder = Trie.build(codes), Geometry(quantizer.codebooks, temperature)
+    pool = CodePool(codes, quantizer.codebooks, quantizer.semantic)
+    decoder = Geometry(quantizer.codebooks, temperature)
     survival, beam_hits = [], []
     for one in asked:
         some = one.rows[: max(1, count // 3)]
         first = wanted_codes(modality_of, one.task.want, len(some))
-        beams = beam_search(decoder, trie, one.vectors[: len(some)], BEAMS, first=first)
         positives = [one.task.positives(row) for row in some]
-        survival.append(prefix_survival(trie, beams, positives)[quantizer.semantic :])
-        beam_hits.append(hit_rate(one.task, some, ranked_items(trie, beams, 5)[1]))
+        items, survived = pool.search(decoder, one.vectors[: len(some)], positives, modality_code=first)
+        survival.append(survived[quantizer.semantic :])
+        beam_hits.append(hit_rate(one.task, some, items))
     return Checked(
         100 * float(np.mean(hits)),
         100 * float(np.mean(beam_hits)),
