@@ -15,21 +15,15 @@ import genius
 
 def main() -> None:
     """Add what is new in the table, then search."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("model", type=Path)
-    parser.add_argument("table", type=Path)
-    parser.add_argument("index", type=Path)
-    parser.add_argument("text")
+    parser = argparse.ArgumentParser()
+    for name in ("model", "table", "index", "text"):
+        parser.add_argument(name)
     parser.add_argument("--below", type=float, default=50.0, metavar="PRICE")
     given = parser.parse_args()
 
-    if given.index.exists():
-        index = genius.Index.open(given.index, given.model)
-    else:
-        index = genius.Index.create(given.index, given.model)
-    with index:
+    if not Path(given.index).exists():
+        genius.Index.create(given.index, given.model).close()
+    with genius.Index.open(given.index, given.model) as index:
         index.add(genius.read(given.table), strict=True)  # a row that can't be read is an error here
         affordable = {"price": {"$lt": given.below}}
         hits = index.search(given.text, k=3, filter=affordable)

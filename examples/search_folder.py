@@ -5,41 +5,34 @@ python examples/search_folder.py MODEL FOLDER INDEX "a red shoe"
 
 from __future__ import annotations
 
-import argparse
+import sys
 from pathlib import Path
 
 import genius
 
 
-def main() -> None:
+def main(model: str, folder: str, path: str, text: str) -> None:
     """Add what is new in the folder, then print the best hits and why the first was found."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("model", type=Path)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("index", type=Path)
-    parser.add_argument("text")
-    given = parser.parse_args()
-
-    if given.index.exists():
-        index = genius.Index.open(given.index, given.model)
-    else:
-        index = genius.Index.create(given.index, given.model)
-    with index:
-        report = index.add(genius.read(given.folder))  # unchanged items are recognised and skipped
+    exists = Path(path).exists()
+    with genius.Index.open(path, model) if exists else genius.Index.create(path, model) as index:
+        report = index.add(genius.read(folder))  # unchanged items are recognised and skipped
         print(f"{report.added} added, {report.known} known, {report.failures.count} could not be read")
 
-        hits = index.search(given.text, k=5)
+        hits = index.search(text, k=5)
         for hit in hits:
             print(f"{hit.rank}. {hit.score:.3f}  {hit.item.id}")
         if hits:
-            print(f"why {hits[0].item.id}:")
-            for level, (code, log_probability) in enumerate(
-                zip(hits[0].code, hits[0].log_probabilities, strict=True), start=1
-            ):
-                print(f"  level {level}: code {code}, log-probability {log_probability:.2f}")
+            explain(hits[0])
+
+
+def explain(hit: genius.Hit) -> None:
+    """Print the path of codes to a hit."""
+    print(f"why {hit.item.id}:")
+    for level, (code, log_probability) in enumerate(zip(hit.code, hit.log_probabilities, strict=True), 1):
+        print(f"  level {level}: code {code}, log-probability {log_probability:.2f}")
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
