@@ -40,13 +40,12 @@ from genius.corpus.coded import CodedCorpus, code_corpus
 from genius.corpus.items import union_members
 from genius.corpus.source import training_view
 from genius.data.mbeir import Split, Tree
-from genius.decode.decoder import Decoder, Decoding
+from genius.decode.decoder import Decoder, DecodingState
 from genius.decode.onnx_decoder import OnnxDecoder
 from genius.display import Table
 from genius.model import Model
 from genius.search.beam import BEAMS
 from genius.search.engine import Mode
-from genius.search.geometric import QuickGeometry
 from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.loop import train
 from genius.train.run import read_recipe
@@ -152,14 +151,14 @@ def measure(
     ground: Ground, name: str, settings: DecoderTraining, folder: Path, seed: int
 ) -> dict[str, float]:
     """Train a decoder, unless it is in the folder already, and judge it by itself or before geometry."""
-    field, quick = ground.field, QuickGeometry(ground.field.model.geometry)
+    field, geometry = ground.field, ground.field.model.geometry
     if name == GEOMETRY:
-        return judge(field, field.model.geometry, ground.seen) | milliseconds(field, quick)
+        return judge(field, geometry, ground.seen) | milliseconds(field, geometry)
     many, one = learned(ground, settings, folder, seed)
     if name in RELAYS:
         levels = field.model.quantizer.semantic + RELAYS[name]
-        return judge(field, Relay(many, field.model.geometry, levels), ground.seen) | milliseconds(
-            field, Relay(one, quick, levels)
+        return judge(field, Relay(many, geometry, levels), ground.seen) | milliseconds(
+            field, Relay(one, geometry, levels)
         )
     return judge(field, many, ground.seen) | milliseconds(field, one)
 
@@ -183,18 +182,16 @@ class Relay:
     def __init__(self, first: Decoder, then: Decoder, levels: int) -> None:
         self.first, self.then, self.levels, self.sizes = first, then, levels, first.sizes
 
-    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> Relaying:
+    def begin(self, vectors: np.ndarray, modality_codes: np.ndarray | None = None) -> Relaying:
         """Start both."""
-        level = 0 if first is None else 1
-        return Relaying(
-            self.first.begin(vectors, first), self.then.begin(vectors, first), self.levels - level
-        )
+        first, then = (decoder.begin(vectors, modality_codes) for decoder in (self.first, self.then))
+        return Relaying(first, then, self.levels - (0 if modality_codes is None else 1))
 
 
 class Relaying:
     """One search by both; the first one is let go when its levels are done."""
 
-    def __init__(self, first: Decoding, then: Decoding, left: int) -> None:
+    def __init__(self, first: DecodingState, then: DecodingState, left: int) -> None:
         self._first, self._then, self._left = first, then, left
 
     def scores(self) -> np.ndarray:
@@ -252,7 +249,7 @@ def milliseconds(field: Field, decoder: Decoder) -> dict[str, float]:
         vectors = field.coded.queries[task.task][query : query + 1]
         for mode in TIMED_MODES:
             start = time.perf_counter()
-            modality_code = field.model.wanted_codes(task.want, 1)
+            modality_code = field.model.modality_codes_for(task.want, 1)
             engine.find(vectors, modality_code=modality_code, k=K, beams=BEAMS, mode=mode)
             times.setdefault(f"ms, {mode}", []).append(time.perf_counter() - start)
     return {name: 1000 * statistics.median(seconds) for name, seconds in times.items()}

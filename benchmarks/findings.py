@@ -46,9 +46,9 @@ WRONG, PURITY = "wrong modality by codes", "purity of the first semantic code"
 VARIANTS: dict[str, dict[str, Any]] = {
     AS_IT_IS: {},
     NOT_AUGMENTED: {},  # the same codes, learned by a decoder that sees queries as they are
-    "modality code learned": {"first": "learned"},
-    "modality code by a classifier": {"first": "classifier"},
-    "no modality code": {"first": "none"},
+    "modality code learned": {"modality_code": "learned"},
+    "modality code by a classifier": {"modality_code": "classifier"},
+    "no modality code": {"modality_code": "none"},
     "no L_cl": {"contrast": 0.0},
     "no L_cl, no L_mse": {"contrast": 0.0, "gamma": 0.0},
     "no L_mse": {"gamma": 0.0},

@@ -223,7 +223,7 @@ class Field:
 
     def modality_code(self, task: TaskQueries) -> np.ndarray | None:
         """The first code that the queries of a task want."""
-        return self.model.wanted_codes(task.want, len(task))
+        return self.model.modality_codes_for(task.want, len(task))
 
     def survival(self, searched: Searched, task: TaskQueries) -> np.ndarray:
         """The share of queries with a positive in the beams, after each level."""

@@ -31,7 +31,6 @@ from genius.display import Table
 from genius.model import Model
 from genius.search.beam import BEAMS, BeamResult
 from genius.search.engine import Engine, Mode
-from genius.search.geometric import QuickGeometry
 
 MODES: tuple[Mode, ...] = ("paper", "exact", "safe", "fast", "scan")
 PLAIN: tuple[Mode, ...] = ("paper", "exact")
@@ -82,7 +81,7 @@ def decoders(path: Path, model: Model) -> dict[str, Decoder]:
     if "decoder" in model.stages:
         found["torch"] = Model.open(path, device="cpu").learned
         found["fp32"], found["int8"] = model.learned, model.learned_decoder("int8")
-    return {**found, "geometry": QuickGeometry(model.geometry)}
+    return {**found, "geometry": model.geometry}
 
 
 def measure(field: Field, engine: Engine, mode: Mode) -> dict[str, float | None]:

@@ -153,9 +153,9 @@ def show_health(system: str, health: Health) -> None:
 def train_learned(recipe: Recipe, tree: Path, model: Path) -> Path:
     """The same model with a learned modality code: its stage 0 is taken over, and it needs no decoder."""
     assert recipe.quantizer is not None
-    if recipe.quantizer.codebooks.first == "learned":
+    if recipe.quantizer.codebooks.modality_code == "learned":
         return model
-    books = dataclasses.replace(recipe.quantizer.codebooks, first="learned")
+    books = dataclasses.replace(recipe.quantizer.codebooks, modality_code="learned")
     quantizer = dataclasses.replace(recipe.quantizer, codebooks=books)
     changed = dataclasses.replace(recipe, quantizer=quantizer, decoder=None)
     out = model.with_name(f"{model.name}-learned")

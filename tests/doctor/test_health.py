@@ -24,7 +24,7 @@ def made(
     random = np.random.default_rng(0)
     books = [random.normal(size=(size, WIDTH)).astype(np.float32) for size in (3, 16, 16)]
     books = [book * scale for book, scale in zip(books, (1.0, 0.6, 0.2), strict=True)]
-    quantizer = Quantizer(books if first != "none" else books[1:], first=first)
+    quantizer = Quantizer(books if first != "none" else books[1:], modality_code=first)
     modality = np.arange(120) % 3
     vectors = unit_length(books[0][modality] + 0.6 * random.normal(size=(120, WIDTH)))
     codes = quantizer.codes(vectors, modality)
@@ -151,7 +151,7 @@ def test_good_figures_are_healthy() -> None:
         ({"codes": 0.47}, "weak", "keeps 94.0 %", "codebooks.size"),
         ({"known": (1.0, 0.89, 0.7)}, "weak", "first semantic code 89.0 %", "gamma"),
         ({"known": (1.0, 0.98, 0.63)}, "weak", "end of the code 63.0 %", "level 3"),
-        ({"purity": 0.94}, "weak", "modality of 94.0 %", 'codebooks.first = "given"'),
+        ({"purity": 0.94}, "weak", "modality of 94.0 %", 'codebooks.modality_code = "given"'),
     ],
 )
 def test_verdicts(figures: dict[str, object], state: str, finding: str, change: str) -> None:

@@ -114,8 +114,8 @@ def test_the_same_seed_gives_the_same_codebooks(miniature: Path, home: Path) -> 
 
 @pytest.mark.parametrize("first", ["learned", "classifier", "none"])
 def test_every_kind_of_first_code_trains_and_searches(first: str, miniature: Path, home: Path) -> None:
-    model = train_coded(home, miniature, f"first-{first}", _with(home, first=first))
-    assert model.quantizer.first == first
+    model = train_coded(home, miniature, f"first-{first}", _with(home, modality_code=first))
+    assert model.quantizer.modality_code == first
     assert len(model.quantizer.sizes) == (3 if first == "none" else 4)
     result = evaluate_model(miniature, model.path, split="test", cache=home / "cache", pools=("local",))
     # (Thirty steps are too few for a classifier: a beam that is sent to the wrong modality finds nothing.)

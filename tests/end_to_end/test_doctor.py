@@ -49,7 +49,9 @@ def home(tmp_path_factory: pytest.TempPathFactory, miniature: Path) -> Path:
         codebooks=dataclasses.replace(recipe.quantizer.codebooks, levels=6, size=24),
         loop=dataclasses.replace(recipe.quantizer.loop, steps=2, learning_rate=1e-5, validate_every=2),
     )
-    learned = dataclasses.replace(brief, codebooks=dataclasses.replace(brief.codebooks, first="learned"))
+    learned = dataclasses.replace(
+        brief, codebooks=dataclasses.replace(brief.codebooks, modality_code="learned")
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lite, "build", lambda: folder / "towers")
         patch.setattr(pipeline, "cores", lambda: 1)
@@ -64,8 +66,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, miniature: Path) -> Path:
         found = examine(Tree(miniature), Model.open(folder / "brief"), cache=folder / "cache")
     books = Codebooks(found.items.vectors.shape[1], brief.codebooks)
     modality = torch.from_numpy(found.items.modality.astype(np.int64))
-    books.start(torch.from_numpy(found.items.vectors), modality, torch.Generator().manual_seed(0))
-    arrays = [book.numpy() for book in books.arrays()]
+    books.init(torch.from_numpy(found.items.vectors), modality, torch.Generator().manual_seed(0))
+    arrays = [book.numpy() for book in books.vectors_by_level()]
     _with_codebooks(folder / "brief", arrays, folder / "good")
     random = np.random.default_rng(0)
     others = [random.normal(size=array.shape).astype(np.float32) for array in arrays]

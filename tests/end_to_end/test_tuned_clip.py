@@ -189,7 +189,7 @@ def test_the_tokens_of_a_tuned_clip(trained: Trained, miniature: Path) -> None:
     np.testing.assert_allclose(model.embed_queries(queries), expected, atol=1e-5)
     nothing = np.zeros((1, 32), np.float32), np.array([True])
     with pytest.raises(MismatchError, match="joins pictures and texts by their tokens, so it can't start"):
-        model.join_items(nothing, nothing, np.array([0]))
+        model.embed_item_features(nothing, nothing, np.array([0]))
 
 
 @pytest.mark.parametrize(("joining", "more"), [("score", ""), ("tokens", FUSION), ("score", HEADS)])

@@ -31,14 +31,14 @@ class MadeUpModel:
     width = WIDTH
     rerank_weight = 0.6
     stages = ("encoder", "quantizer")
-    joins_features = True
+    uses_features = True
 
     def __init__(self) -> None:
-        self.quantizer = Quantizer(_BOOKS, first="given")
+        self.quantizer = Quantizer(_BOOKS, modality_code="given")
         self.geometry = Geometry(_BOOKS, 2.0)
         self.encoder = SimpleNamespace(too_long=lambda texts: [False] * len(texts))
 
-    def embed(self, queries: Sequence[Query]) -> Any:
+    def fusion_inputs(self, queries: Sequence[Query]) -> Any:
         """Numbers that depend on the text alone."""
         rows = [
             np.random.default_rng(list((query.text or "").encode())).normal(size=WIDTH) for query in queries
@@ -49,7 +49,7 @@ class MadeUpModel:
         """The same numbers, the other way round."""
         return np.ascontiguousarray(parts.embeddings[:, ::-1])
 
-    def wanted_codes(self, want: int, count: int) -> np.ndarray:
+    def modality_codes_for(self, want: int, count: int) -> np.ndarray:
         """The modality is the first code."""
         return np.full(count, want)
 
@@ -69,7 +69,7 @@ class MadeUpIndex(Index):
 def coded(items: Sequence[Item]) -> CodedItems:
     """Made-up codes, with the lengths of their vectors."""
     found = made_up_codes(items)
-    quantized = Quantizer(_BOOKS, first="given").reconstruct(found.codes)
+    quantized = Quantizer(_BOOKS, modality_code="given").reconstruct(found.codes)
     return CodedItems(
         **{**vars(found), "halves": (0.5 * (quantized**2).sum(1)).astype(np.float32)},
     )
@@ -85,7 +85,7 @@ def open_made_up(path: Path) -> MadeUpIndex:
 def likeness(items: Mapping[str, Item], text: str) -> dict[str, float]:
     """By which items are re-ranked for a query, from the formula, looking at every one."""
     model = MadeUpModel()
-    embeddings = model.embed([Query(text=text)]).embeddings[0]
+    embeddings = model.fusion_inputs([Query(text=text)]).embeddings[0]
     return like(items, embeddings, embeddings[::-1])
 
 

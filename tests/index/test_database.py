@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from genius.errors import DamagedError, GeniusError
+from genius.errors import DamagedError, DiskError, FilterTimeoutError, GeniusError
 from genius.index import sqlite as database
 from genius.index.catalogue import FILE, Catalogue
-from genius.index.disk import DiskError, disk_said
-from genius.index.sqlite import TooLongError
+from genius.index.disk import disk_said
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, open_made_up
 
@@ -94,22 +93,22 @@ def test_who_reads_for_long_is_not_waited_for_again_and_again(
 def test_a_query_is_embedded_before_a_version_is_held(
     index: MadeUpIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embed, held = index.model.embed, []
+    fusion_inputs, held = index.model.fusion_inputs, []
 
     def watched(queries: Any) -> Any:
         held.append(index._catalogue._connection.in_transaction)
-        return embed(queries)
+        return fusion_inputs(queries)
 
-    monkeypatch.setattr(index.model, "embed", watched)
+    monkeypatch.setattr(index.model, "fusion_inputs", watched)
     assert len(index.search_many(["a", "b"], k=3)) == 2
     assert held == [False]
 
 
 def test_a_filter_has_a_deadline(index: MadeUpIndex) -> None:
     index.filter_seconds = 0
-    with pytest.raises(TooLongError, match=r"takes more than 0 seconds: use fewer .* filter_seconds"):
+    with pytest.raises(FilterTimeoutError, match=r"takes more than 0 seconds: use fewer .* filter_seconds"):
         index.search("text", filter={"number": {"$lt": 9}})
-    with pytest.raises(TooLongError):
+    with pytest.raises(FilterTimeoutError):
         index.prepare({"number": {"$lt": 9}})
     assert len(index.search("text", k=300)) == 300  # what has no filter has no deadline
     index.filter_seconds = 60

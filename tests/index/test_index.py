@@ -23,7 +23,7 @@ from genius.data.mbeir import Tree
 from genius.data.records import MODALITIES
 from genius.data.text import clean
 from genius.encode import pipeline
-from genius.encode.direct import image_rows, text_rows
+from genius.encode.direct import image_features, text_features
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
 from genius.index import ingest as build
 from genius.index import item_encoder as coding
@@ -55,16 +55,16 @@ def index(model: Model, miniature: Path, coded_home: Path, tmp_path_factory: pyt
 
 def embedded(model: Model, items: list[Item]) -> np.ndarray:
     """Joined embeddings of items, from features in 16 bits as the cache keeps them."""
-    image = image_rows(model.encoder, [item.image for item in items])
-    text = text_rows(model.encoder, [clean(item.text) for item in items])
+    image = image_features(model.encoder, [item.image for item in items])
+    text = text_features(model.encoder, [clean(item.text) for item in items])
     modality = np.array([MODALITIES.index(item.modality) for item in items])
-    return model.join_items((_rounded(image[0]), image[1]), (_rounded(text[0]), text[1]), modality)
+    return model.embed_item_features((_rounded(image[0]), image[1]), (_rounded(text[0]), text[1]), modality)
 
 
 def blended(model: Model, query: Query, cosines: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """What items are re-ranked by, from their cosines and codes. How much either counts is chosen on
     validation, so it is not the same on all machines."""
-    vector, quantized = model.vectors(model.embed([query]))[0], model.quantizer.reconstruct(codes)
+    vector, quantized = model.vectors(model.fusion_inputs([query]))[0], model.quantizer.reconstruct(codes)
     weight = model.rerank_weight
     return weight * cosines + (1 - weight) * (quantized @ vector - (quantized * quantized).sum(1) / 2)
 
@@ -111,7 +111,7 @@ def test_plainly_geometry_goes_by_the_distance_to_codes(index: Index, model: Mod
     plain = index.search("the red one", k=7, rerank=False)
     assert plain == plain.plain and plain.mode != "paper"
     assert plain == index.search("the red one", k=7).plain
-    vector = model.vectors(model.embed([Query(text="the red one")]))[0]
+    vector = model.vectors(model.fusion_inputs([Query(text="the red one")]))[0]
     codes = np.array([index.code(item.id) for item in index])
     away = ((vector - model.quantizer.reconstruct(codes)) ** 2).sum(axis=1)
     nearest = np.sort(away)[:7]
@@ -298,7 +298,7 @@ def learned(coded_home: Path, coded_model: Path, miniature: Path) -> Model:
     shutil.copytree(coded_model, coded_home / "learned")  # its first stage need not be trained again
     recipe = read_recipe(coded_home / "recipe.toml")
     assert recipe.quantizer is not None
-    books = dataclasses.replace(recipe.quantizer.codebooks, first="learned")
+    books = dataclasses.replace(recipe.quantizer.codebooks, modality_code="learned")
     quantizer = dataclasses.replace(recipe.quantizer, codebooks=books)
     return train_coded(coded_home, miniature, "learned", dataclasses.replace(recipe, quantizer=quantizer))
 

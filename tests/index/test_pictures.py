@@ -14,12 +14,12 @@ from PIL import Image
 
 from genius.data.images import load
 from genius.data.records import ImageBytes, ImageSource, Item, Query
-from genius.encode import direct as rows
-from genius.encode.direct import image_rows, portions
+from genius.encode import direct
+from genius.encode.direct import MaskedFeatures, image_features, pixel_batches
 from genius.index import item_encoder as coding
 from genius.index import query as asking
 from genius.model import Model
-from genius.quantize.fusion_inputs import FusionInputs, gather
+from genius.quantize.fusion_inputs import FusionInputs
 from tests.pictures import encoded, png_header
 
 SIDE = 20
@@ -37,8 +37,8 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(sum(one() is not None for one in alive))
         return picture
 
-    monkeypatch.setattr(rows, "PIXELS", 2 * SIDE * SIDE)
-    monkeypatch.setattr(rows, "load", watched)
+    monkeypatch.setattr(direct, "MAX_PIXELS", 2 * SIDE * SIDE)
+    monkeypatch.setattr(direct, "load", watched)
     monkeypatch.setattr(coding, "load", watched)
     return counts
 
@@ -52,13 +52,13 @@ def colours(shown: Sequence[Image.Image]) -> np.ndarray:
 
 
 ENCODER: Any = SimpleNamespace(
-    image_width=3, text_width=1, images=colours, texts=lambda texts: np.ones((len(texts), 1))
+    image_width=3, text_width=1, encode_images=colours, encode_texts=lambda texts: np.ones((len(texts), 1))
 )
 
 
 def test_features_are_those_of_each_picture(held: list[int]) -> None:
     images = [None, *pictures(7), None]
-    found, present = image_rows(ENCODER, images)
+    found, present = image_features(ENCODER, images)
     assert present.tolist() == [image is not None for image in images]
     np.testing.assert_array_equal(found[1:8], [[n, 2 * n, 9] for n in range(7)])
     assert (len(held), max(held)) == (7, 2)
@@ -66,18 +66,18 @@ def test_features_are_those_of_each_picture(held: list[int]) -> None:
 
 def test_portions_are_all_there_is_and_small_enough() -> None:
     images = [None, *pictures(3), ImageBytes(b"no picture"), ImageBytes(png_header(900, 900)), *pictures(2)]
-    parts = list(portions(images))
+    parts = list(pixel_batches(images))
     assert [place for part in parts for place in range(part.start, part.stop)] == list(range(len(images)))
     assert [part.stop - part.start for part in parts] == [3, 2, 1, 2]  # the large one is alone
-    assert [part.stop for part in portions([None] * 5, 2)] == [2, 4, 5]
-    assert list(portions([])) == []
+    assert [part.stop for part in pixel_batches([None] * 5, 2)] == [2, 4, 5]
+    assert list(pixel_batches([])) == []
 
 
 def test_items_are_coded_a_few_pictures_at_a_time(held: list[int]) -> None:
-    def item_parts(image: rows.Rows, text: rows.Rows, modality: np.ndarray) -> FusionInputs:
+    def item_fusion_inputs(image: MaskedFeatures, text: MaskedFeatures, modality: np.ndarray) -> FusionInputs:
         return gather(image[0], image, (image[0], text[1]))
 
-    model = cast(Model, SimpleNamespace(joins_features=True, encoder=ENCODER, item_parts=item_parts))
+    model = cast(Model, SimpleNamespace(uses_features=True, encoder=ENCODER, item_fusion_inputs=item_fusion_inputs))
     items = [Item(image.name, image=image) for image in pictures(6)]
     embedded = coding._at_once(model, [*items[:3], Item("bad", image=ImageBytes(b"bad")), *items[3:]])
     assert embedded.places == [0, 1, 2, 4, 5, 6]
@@ -87,12 +87,12 @@ def test_items_are_coded_a_few_pictures_at_a_time(held: list[int]) -> None:
 
 
 def test_queries_of_whole_records_too(held: list[int]) -> None:
-    def embed(queries: Sequence[Query]) -> FusionInputs:
-        embeddings = colours([one for one in rows.loaded([query.image for query in queries]) if one is not None])
+    def fusion_inputs(queries: Sequence[Query]) -> FusionInputs:
+        embeddings = colours([one for one in direct.load_images([query.image for query in queries]) if one is not None])
         there = np.ones(len(queries), bool)
-        return gather(embeddings, (embeddings, there), (embeddings, ~there))
+        return FusionInputs.from_parts(embeddings, (embeddings, there), (embeddings, ~there))
 
-    model = cast(Model, SimpleNamespace(joins_features=False, embed=embed))
+    model = cast(Model, SimpleNamespace(uses_features=False, fusion_inputs=fusion_inputs))
     found = asking._embedded(model, [Query(image=image) for image in pictures(5)])
     np.testing.assert_array_equal(found.embeddings[:, 0], range(5))
     assert (len(held), max(held)) == (5, 2)

@@ -15,7 +15,6 @@ from genius.decode.geometry import Geometry
 from genius.index.searcher import ANY, Asked, Candidates, Searcher
 from genius.index.segments import Block, Coding
 from genius.quantize.quantizer import Quantizer
-from genius.search.geometric import QuickGeometry
 from tests.index.made_up import CODING, EXACT, LEARNED, NO_FIRST, NONE, WIDTH, block, in_memory
 
 
@@ -61,7 +60,7 @@ class Pool:
 def decoder(random: np.random.Generator, coding: Coding) -> tuple[Geometry, Quantizer]:
     books = [random.normal(size=(size, WIDTH)) for size in coding.sizes]
     first = "given" if coding.told else "learned" if coding.semantic else "none"
-    return Geometry(books, 2.0), Quantizer(books, first=first)
+    return Geometry(books, 2.0), Quantizer(books, modality_code=first)
 
 
 def pool(seed: int, sizes: list[int], coding: Coding, removed: float = 0.0) -> Pool:
@@ -74,7 +73,7 @@ def pool(seed: int, sizes: list[int], coding: Coding, removed: float = 0.0) -> P
     geometry, quantizer = decoder(random, coding)
     weight = 0.0 if coding.embeddings == "none" else float(random.choice([1.0, 0.4]))
     segments = [in_memory(made, coding, geometry.codebooks) for made in blocks]
-    searcher = Searcher(QuickGeometry(geometry), quantizer, weight, segments, gone)
+    searcher = Searcher(geometry, quantizer, weight, segments, gone)
     live = ~np.isin(rows, gone)
     every = [
         np.concatenate(arrays)[live]

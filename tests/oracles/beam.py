@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.decode.decoder import Decoder, Decoding
+from genius.decode.decoder import Decoder, DecodingState
 from genius.errors import InputError, MismatchError
 from genius.runtime import cores
 from tests.oracles.trie import Trie
@@ -119,7 +119,7 @@ def _search(
     Living beams are rows, and what may follow them are candidates, both in the order of their queries.
     """
     known = first is not None and bool((first >= 0).all())
-    decoding: Decoding | None = None if known else decoder.begin(vectors)
+    decoding: DecodingState | None = None if known else decoder.begin(vectors)
     queries = np.arange(len(vectors))
     ranks = nodes = np.zeros(len(vectors), np.int64)
     totals = np.zeros(len(vectors), np.float32)

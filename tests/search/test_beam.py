@@ -24,8 +24,10 @@ class Table:
     def __init__(self, sizes: list[int], seed: int) -> None:
         self.sizes, self.seed = sizes, seed
 
-    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> TableDecoding:
-        prefixes: list[Prefix] = [()] * len(vectors) if first is None else [(int(code),) for code in first]
+    def begin(self, vectors: np.ndarray, modality_codes: np.ndarray | None = None) -> TableDecoding:
+        prefixes: list[Prefix] = [()] * len(vectors)
+        if modality_codes is not None:
+            prefixes = [(int(code),) for code in modality_codes]
         return TableDecoding(self, list(zip(vectors[:, 0].astype(int).tolist(), prefixes, strict=True)))
 
     def look_up(self, query: int, prefix: Prefix) -> np.ndarray:

@@ -24,7 +24,7 @@ from genius.data.mbeir import Tree
 from genius.encode import pipeline
 from genius.serve.app import create_app
 from genius.serve.config import Settings
-from genius.serve.server import Config
+from genius.serve.server import ServerConfig
 
 Serve = Callable[..., TestClient]
 
@@ -94,7 +94,7 @@ def running(served: Path) -> Iterator[Callable[..., str]]:
 @contextlib.contextmanager
 def running_service(settings: Settings) -> Iterator[str]:
     listening = socket.create_server(("127.0.0.1", 0))
-    config = Config(
+    config = ServerConfig(
         create_app(Index.open(settings.index), settings),
         settings.limits,
         lifespan="on",

@@ -18,10 +18,9 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from genius import ImageBytes, ImageFile, Index, Item
-from genius.errors import InputError
+from genius.errors import DiskError, InputError
 from genius.index import sqlite as database
-from genius.index.disk import DiskError
-from genius.serve.atlas import parse_prefix, written
+from genius.serve.atlas import format_prefix, parse_prefix
 from genius.serve.batching import Batcher
 from genius.serve.config import Limits
 from tests.pictures import encoded, square
@@ -42,11 +41,15 @@ def test_a_search_is_what_the_index_finds(client: TestClient, served: Path) -> N
     for shown, hit in zip(answer["hits"], hits, strict=True):
         assert shown["item"]["id"] == hit.item.id
         assert tuple(shown["code"]) == hit.code
-        assert tuple(shown["below"]) == hit.below
+        assert tuple(shown["prefix_counts"]) == hit.below
         assert shown["rank"] == hit.rank
         assert shown["score"] == pytest.approx(hit.score, abs=1e-4)
         assert shown["log_probabilities"] == pytest.approx(list(hit.log_probabilities), abs=1e-4)
-    assert (answer["mode"], answer["decoder"], answer["under"]) == (hits.mode, hits.decoder, hits.under)
+    assert (answer["mode"], answer["decoder"], answer["num_candidates"]) == (
+        hits.mode,
+        hits.decoder,
+        hits.under,
+    )
     found = client.post("/search", json={"text": "the red one", "k": 7, "rerank": False})
     assert ids(found) == [hit.item.id for hit in plain]
 
@@ -115,8 +118,10 @@ def test_codes_are_the_cells_of_the_index(client: TestClient, served: Path) -> N
         while todo:
             prefix = todo.pop()
             cell = index.cell(prefix, items=4)
-            shown = client.get(f"/codes/{written(prefix)}", params={"samples": 4, "children": 200}).json()
-            assert shown["prefix"] == written(prefix)
+            shown = client.get(
+                f"/codes/{format_prefix(prefix)}", params={"samples": 4, "children": 200}
+            ).json()
+            assert shown["prefix"] == format_prefix(prefix)
             assert (shown["depth"], shown["levels"], shown["count"]) == (len(prefix), 4, cell.count)
             assert [(child["code"], child["count"]) for child in shown["children"]] == list(cell.children)
             assert [item["id"] for item in shown["items"]] == [item.id for item in cell.items]
@@ -328,7 +333,7 @@ def test_health_knows_when_nobody_searches(client: TestClient, monkeypatch: pyte
 
 
 def test_workers_count_together_who_waits(tmp_path: Path) -> None:
-    code = "from genius.serve.metrics import Metrics; m = Metrics(); m.waiting(3); print(m.written(0, 0))"
+    code = "from genius.serve.metrics import Metrics; m = Metrics(); m.set_waiting(3); print(m.to_text(0, 0))"
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, check=True)
     assert b"genius_waiting 3.0" in shown.stdout

@@ -1,4 +1,4 @@
-"""Requests that wait are worked on together, and every one of them hears something."""
+"""Jobs that wait are done together, and each gets an answer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("fastapi")
 
 from genius.serve.batching import Batcher
-from genius.serve.errors import Refusal
-from genius.serve.thread_pool import Pool
+from genius.serve.errors import ApiError
+from genius.serve.thread_pool import ThreadPool
 
 
 class Held:
@@ -39,12 +39,14 @@ async def settle(batcher: Batcher[int, int], waiting: int) -> None:
 def test_what_arrives_together_is_done_together() -> None:
     held = Held()
     sizes: list[int] = []
-    batcher: Batcher[int, int] = Batcher(held, batch=4, waiting=100, seconds=60, count=sizes.append)
+    batcher: Batcher[int, int] = Batcher(
+        held, max_batch=4, max_waiting=100, seconds=60, on_batch=sizes.append
+    )
 
     async def run() -> list[int | BaseException]:
-        first = asyncio.ensure_future(batcher.ask(0))
+        first = asyncio.ensure_future(batcher.submit(0))
         await asyncio.to_thread(held.begun.wait)
-        others = [asyncio.ensure_future(batcher.ask(number)) for number in (1, 2, 13, 4, 5)]
+        others = [asyncio.ensure_future(batcher.submit(number)) for number in (1, 2, 13, 4, 5)]
         await settle(batcher, 5)
         held.go.set()
         return await asyncio.gather(first, *others, return_exceptions=True)
@@ -58,31 +60,31 @@ def test_what_arrives_together_is_done_together() -> None:
 
 def test_too_many_are_refused_and_the_accepted_are_answered_at_the_end() -> None:
     held = Held()
-    batcher: Batcher[int, int] = Batcher(held, batch=1, waiting=2, seconds=60)
+    batcher: Batcher[int, int] = Batcher(held, max_batch=1, max_waiting=2, seconds=60)
 
     async def run() -> None:
-        accepted = [asyncio.ensure_future(batcher.ask(1))]
+        accepted = [asyncio.ensure_future(batcher.submit(1))]
         await asyncio.to_thread(held.begun.wait)
-        accepted += [asyncio.ensure_future(batcher.ask(number)) for number in (2, 3)]
+        accepted += [asyncio.ensure_future(batcher.submit(number)) for number in (2, 3)]
         await settle(batcher, 2)
-        with pytest.raises(Refusal, match="too many") as refused:
-            await batcher.ask(4)
+        with pytest.raises(ApiError, match="too many") as refused:
+            await batcher.submit(4)
         assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
         held.go.set()
         assert await asyncio.gather(*accepted) == [2, 4, 6]
         await asyncio.to_thread(batcher.close)
-        with pytest.raises(Refusal, match="stopped"):
-            await batcher.ask(5)
+        with pytest.raises(ApiError, match="stopped"):
+            await batcher.submit(5)
 
     asyncio.run(run())
 
 
 def test_closing_answers_what_waits() -> None:
     held = Held()
-    batcher: Batcher[int, int] = Batcher(held, batch=2, waiting=10, seconds=60)
+    batcher: Batcher[int, int] = Batcher(held, max_batch=2, max_waiting=10, seconds=60)
 
     async def run() -> list[int]:
-        asked = [asyncio.ensure_future(batcher.ask(number)) for number in range(5)]
+        asked = [asyncio.ensure_future(batcher.submit(number)) for number in range(5)]
         await asyncio.to_thread(held.begun.wait)
         closing = asyncio.ensure_future(asyncio.to_thread(batcher.close))
         held.go.set()
@@ -94,12 +96,12 @@ def test_closing_answers_what_waits() -> None:
 
 def test_what_takes_too_long_is_told_so_and_not_begun() -> None:
     held = Held()
-    batcher: Batcher[int, int] = Batcher(held, batch=1, waiting=10, seconds=0.01)
+    batcher: Batcher[int, int] = Batcher(held, max_batch=1, max_waiting=10, seconds=0.01)
 
     async def run() -> None:
         for number in (1, 2):
-            with pytest.raises(Refusal) as refused:
-                await batcher.ask(number)
+            with pytest.raises(ApiError) as refused:
+                await batcher.submit(number)
             assert refused.value.kind == "timeout"
 
     asyncio.run(run())
@@ -119,13 +121,13 @@ def test_each_group_is_answered_when_it_is_ready() -> None:
         return list(numbers)
 
     batcher: Batcher[int, int] = Batcher(
-        work, batch=9, waiting=9, seconds=60, group=lambda number: number % 2
+        work, max_batch=9, max_waiting=9, seconds=60, key=lambda number: number % 2
     )
 
     async def run() -> None:
-        first = asyncio.ensure_future(batcher.ask(0))
+        first = asyncio.ensure_future(batcher.submit(0))
         await asyncio.to_thread(begun.wait)
-        others = [asyncio.ensure_future(batcher.ask(number)) for number in (2, 4, 1, 6, 3)]
+        others = [asyncio.ensure_future(batcher.submit(number)) for number in (2, 4, 1, 6, 3)]
         await settle(batcher, 5)
         even.set()
         assert await asyncio.gather(first, others[0], others[1], others[3]) == [0, 2, 4, 6]
@@ -142,12 +144,14 @@ def test_each_group_is_answered_when_it_is_ready() -> None:
 
 def test_who_has_gone_before_the_turn_of_the_group_is_left_out() -> None:
     held = Held()
-    batcher: Batcher[int, int] = Batcher(held, batch=9, waiting=9, seconds=60, group=lambda number: number)
+    batcher: Batcher[int, int] = Batcher(
+        held, max_batch=9, max_waiting=9, seconds=60, key=lambda number: number
+    )
 
     async def run() -> None:
-        asked = [asyncio.ensure_future(batcher.ask(0))]
+        asked = [asyncio.ensure_future(batcher.submit(0))]
         await asyncio.to_thread(held.begun.wait)
-        asked += [asyncio.ensure_future(batcher.ask(number)) for number in (1, 2)]
+        asked += [asyncio.ensure_future(batcher.submit(number)) for number in (1, 2)]
         await settle(batcher, 2)
         asked[2].cancel()
         await asyncio.sleep(0)
@@ -167,9 +171,11 @@ def test_an_error_in_counting_stops_nothing() -> None:
         waits.append(number)
         raise OSError("the disk is full")
 
-    batcher: Batcher[int, int] = Batcher(held, batch=4, waiting=9, seconds=60, count=broken, wait=broken)
+    batcher: Batcher[int, int] = Batcher(
+        held, max_batch=4, max_waiting=9, seconds=60, on_batch=broken, on_waiting=broken
+    )
     for number in (1, 2):
-        assert asyncio.run(batcher.ask(number)) == 2 * number
+        assert asyncio.run(batcher.submit(number)) == 2 * number
     assert batcher.alive
     batcher.close()
     assert not batcher.alive
@@ -177,32 +183,32 @@ def test_an_error_in_counting_stops_nothing() -> None:
 
 
 def test_answers_that_are_too_few_are_an_error() -> None:
-    batcher: Batcher[int, int] = Batcher(lambda numbers: [], batch=4, waiting=9, seconds=60)
-    with pytest.raises(RuntimeError, match="1 were asked, and 0 answered"):
-        asyncio.run(batcher.ask(1))
+    batcher: Batcher[int, int] = Batcher(lambda numbers: [], max_batch=4, max_waiting=9, seconds=60)
+    with pytest.raises(RuntimeError, match="1 jobs, but 0 results"):
+        asyncio.run(batcher.submit(1))
     batcher.close()
 
 
 def test_an_error_of_the_work_is_everybodys() -> None:
     held = Held()
     held.go.set()
-    batcher: Batcher[int, int] = Batcher(held, batch=4, waiting=10, seconds=60)
+    batcher: Batcher[int, int] = Batcher(held, max_batch=4, max_waiting=10, seconds=60)
     with pytest.raises(RuntimeError, match="all of them"):
-        asyncio.run(batcher.ask(99))
-    assert asyncio.run(batcher.ask(1)) == 2
+        asyncio.run(batcher.submit(99))
+    assert asyncio.run(batcher.submit(1)) == 2
     batcher.close()
 
 
 def test_a_pool_has_its_limits() -> None:
-    go, pool = threading.Event(), Pool(1, 1, 60, "test")
-    late = Pool(1, 1, 0.01, "test")
+    go, pool = threading.Event(), ThreadPool(1, 1, 60, "test")
+    late = ThreadPool(1, 1, 0.01, "test")
 
     async def run() -> None:
         accepted = [asyncio.ensure_future(pool.run(go.wait)) for _ in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(Refusal, match="too many"):
+        with pytest.raises(ApiError, match="too many"):
             await pool.run(go.wait)
-        with pytest.raises(Refusal, match="takes more than"):
+        with pytest.raises(ApiError, match="takes more than"):
             await late.run(go.wait)
         go.set()
         assert await asyncio.gather(*accepted) == [True, True]

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from genius import ImageFile, Index, Item
 from genius.errors import InputError
-from genius.serve.config import LONGEST_TEXT, Limits, Settings
+from genius.serve.config import MAX_TEXT_LENGTH, Limits, Settings
 from genius.serve.schemas import _depth
 from tests.pictures import encoded, png_header, square
 from tests.serve.conftest import Serve
@@ -114,7 +114,7 @@ def test_bodies_that_are_wrong(client: TestClient, name: str) -> None:
 def test_odd_texts_are_texts(client: TestClient, text: str) -> None:
     answer = client.post("/search", json={"text": text, "instruction": text, "k": 2})
     assert answer.status_code in (200, 400), answer.text
-    assert client.post("/search", json={"text": "x" * LONGEST_TEXT, "k": 2}).status_code == 200
+    assert client.post("/search", json={"text": "x" * MAX_TEXT_LENGTH, "k": 2}).status_code == 200
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/xml"])
@@ -253,7 +253,7 @@ def test_every_address_is_among_those_that_need_a_token(serve: Serve) -> None:
 
 
 def test_other_names_for_loopback(serve: Serve) -> None:
-    client = serve(names=("search.example",))
+    client = serve(allowed_names=("search.example",))
     for name in ("127.0.0.1:8000", "localhost", "[::1]:8000", "search.example"):
         assert client.get("/about", headers={"Host": name}).status_code == 200
     for name in ("evil.example", "127.0.0.1.evil.example", "[::2]"):

@@ -70,7 +70,7 @@ def test_two_workers_share_a_port_and_stop_when_told(served: Path, tmp_path: Pat
         client = until_it_answers(Client(url, "secret"))
         hits = client.search_many(["red", "blue"] * 20, k=3)
         assert {len(one) for one in hits} == {3}
-        counted = client._caller.call("GET", "/metrics").decode()
+        counted = client._transport.call("GET", "/metrics").decode()
         assert 'genius_requests_total{method="POST",route="/search",status="200"} 40.0' in counted
         with pytest.raises(GeniusError, match="token"):
             Client(url).search("red")
@@ -162,4 +162,4 @@ def test_connections_leave_room_for_the_indexs_files(served: Path, monkeypatch: 
     for limits, allowed in (((600, 600), 344), ((600, 5000), 1024), ((1 << 20, 1 << 20), 1024)):
         monkeypatch.setattr(resource, "getrlimit", lambda which, limits=limits: limits)
         monkeypatch.setattr(resource, "setrlimit", lambda which, limits: None)
-        assert run._within_files(Settings(served)).limits.connections == allowed
+        assert run._fit_connections(Settings(served)).limits.connections == allowed

@@ -15,7 +15,7 @@ from genius.corpus.records import Records
 from genius.data.tasks import Task
 from genius.quantize.codebooks import CodebookSettings
 from genius.quantize.fusion import FusionSettings
-from genius.quantize.fusion_inputs import FusionInputs, gather
+from genius.quantize.fusion_inputs import FusionInputs
 from genius.train import distributed
 from genius.train.loop import LoopSettings, train
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
@@ -68,7 +68,7 @@ def _records(count: int) -> Records:
 def _parts(rows: np.ndarray) -> FusionInputs:
     unit = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     kinds = np.arange(len(rows)) % 3
-    return gather(unit, (unit[:, ::-1], kinds != 0), (-unit, kinds != 1))
+    return FusionInputs.from_parts(unit, (unit[:, ::-1], kinds != 0), (-unit, kinds != 1))
 
 
 def stage(settings: QuantizerSettings = SETTINGS) -> QuantizerStage:

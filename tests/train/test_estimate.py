@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from genius.decode.t5 import CodeNetwork, DecoderSettings  # noqa: E402
+from genius.decode.t5 import DecoderSettings, T5Decoder  # noqa: E402
 from genius.quantize.codebooks import CodebookSettings  # noqa: E402
 from genius.quantize.fusion import Fusion, FusionSettings  # noqa: E402
 from genius.train.decoder import DecoderLoopSettings, DecoderTraining  # noqa: E402
@@ -29,7 +29,7 @@ def test_a_decoder_takes_the_products_of_its_matrices(hidden: int) -> None:
     """Of a network with one level, one layer and one vector of prefix, every matrix is used once a query."""
     network = DecoderSettings(layers=1, prefix=1, prefix_hidden=hidden, start_from_codebooks=False)
     settings = DecoderTraining(batch=4, network=network, loop=DecoderLoopSettings(steps=5))
-    made = CodeNetwork(64, (100,), network)
+    made = T5Decoder(64, (100,), network)
     looked_up = made.distances.weight.numel() + network.width  # distances, and the start's embedding
     assert decoder_products(settings, 64, (100,)) == 3 * 5 * 4 * (matrices(made) - looked_up)
 

@@ -54,12 +54,12 @@ def weights(stage: TowerStage) -> dict[str, Any]:
     return {name: value.clone() for name, value in stage.network.state_dict().items()}
 
 
-@pytest.mark.parametrize("joining", ["score", "tokens"])
+@pytest.mark.parametrize("fusion_kind", ["score", "tokens"])
 def test_training_lowers_the_loss_and_moves_both_towers(
-    clip: Path, miniature: Path, tmp_path: Path, joining: str
+    clip: Path, miniature: Path, tmp_path: Path, fusion_kind: str
 ) -> None:
-    more = {"fusion": FUSION} if joining == "tokens" else {}
-    chosen = settings(clip, joining=joining, batch=32, loop=loop(25), **more)
+    more = {"fusion": FUSION} if fusion_kind == "tokens" else {}
+    chosen = settings(clip, fusion_kind=fusion_kind, batch=32, loop=loop(25), **more)
     # (Without instructions, which are longer than this small tokenizer's texts may be.)
     stage = TowerStage(chosen, Tree(miniature, instructed=False), seed=0)
     before = weights(stage)
@@ -71,7 +71,7 @@ def test_training_lowers_the_loss_and_moves_both_towers(
     for tower in ("vision", "text"):
         assert f"towers.{tower}_model.encoder.layers.0.mlp.fc1.weight" in moved
     assert "towers.logit_scale" in moved
-    assert ("fusion.layers.0.query.weight" in moved) == (joining == "tokens")
+    assert ("fusion.layers.0.query.weight" in moved) == (fusion_kind == "tokens")
 
 
 def direct(stage: TowerStage, records: list[Any]) -> np.ndarray:

@@ -14,7 +14,6 @@ from genius.bench.speed import SIZES
 from genius.bench.world import BLOCK, World, make_world
 from genius.display import Table
 from genius.errors import require
-from genius.quantize.packing import pack
 
 PQ_BYTES = 32
 
@@ -60,9 +59,8 @@ def stored(world: World, folder: Path, graph_items: int) -> list[Stored]:
         "the same with embeddings in bytes": codes + lengths + short,
         "an index: with those in 16 bits and row numbers": codes + lengths + short + long + names,
     }
-    sizes = [len(book) for book in world.codebooks]
-    (folder / "bits").write_bytes(pack(world.codes(some), sizes).tobytes())
-    forms = {"codes, packed to the bit": (folder / "bits").stat().st_size / len(some)}
+    bits = sum((len(book) - 1).bit_length() for book in world.codebooks)
+    forms = {"codes, packed to the bit": bits / 8}
     forms |= {name: taken / count for name, taken in ours.items()}
     sample = world.embeddings(some)
     for name, kind in (("float32", np.float32), ("float16", np.float16), ("int8", np.int8)):

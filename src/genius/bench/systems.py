@@ -11,13 +11,12 @@ import numpy as np
 
 from genius.bench.timing import System
 from genius.bench.world import World
-from genius.decode.decoder import Decoder, Decoding
+from genius.decode.decoder import Decoder, DecodingState
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import OnnxDecoder, Precision
 from genius.model import Model
 from genius.search.beam import BEAMS
 from genius.search.engine import Engine
-from genius.search.geometric import QuickGeometry
 from genius.search.hits import Mode
 
 TEMPERATURE = 0.05
@@ -76,16 +75,16 @@ class StandIn:
     one: where they lead decides how much is below them.
     """
 
-    def __init__(self, network: Decoder, geometry: QuickGeometry) -> None:
+    def __init__(self, network: Decoder, geometry: Geometry) -> None:
         self.network, self.geometry = network, geometry
         self.sizes = network.sizes
         self.apart = 0.0
 
-    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> StandInDecoding:
+    def begin(self, vectors: np.ndarray, modality_codes: np.ndarray | None = None) -> StandInDecoding:
         """Start both."""
-        network = self.network.begin(vectors) if first is None else self.network.begin(vectors, first)
+        network = self.network.begin(vectors, modality_codes)
         start = time.thread_time()
-        geometry = self.geometry.begin(vectors, first)
+        geometry = self.geometry.begin(vectors, modality_codes)
         self.apart += time.thread_time() - start
         return StandInDecoding(self, network, geometry)
 
@@ -93,7 +92,7 @@ class StandIn:
 class StandInDecoding:
     """One search by both."""
 
-    def __init__(self, decoder: StandIn, network: Decoding, geometry: Decoding) -> None:
+    def __init__(self, decoder: StandIn, network: DecodingState, geometry: DecodingState) -> None:
         self._decoder, self._network, self._geometry = decoder, network, geometry
 
     def scores(self) -> np.ndarray:
@@ -119,12 +118,12 @@ def write_network(folder: Path, vector_width: int, sizes: Sequence[int], *, like
 
     from genius.decode.export import head_graphs, in_8_bits, prefix_graph, step_graph
     from genius.decode.onnx_decoder import TABLE, WEIGHTS, graph_file
-    from genius.decode.t5 import CodeNetwork, DecoderSettings
+    from genius.decode.t5 import DecoderSettings, T5Decoder
 
     t5_small = {"layers": 6, "width": 512, "heads": 8, "head_width": 64, "feed_forward": 2048, "prefix": 30}
     settings = DecoderSettings(start_from_codebooks=False, **(t5_small if like_paper else {}))
     torch.manual_seed(0)
-    network = CodeNetwork(vector_width, sizes, settings).eval()
+    network = T5Decoder(vector_width, sizes, settings).eval()
     save_file({TABLE: network.codes.weight.detach().numpy()}, folder / WEIGHTS)
     graphs = {"prefix": prefix_graph(network), "step": step_graph(network), **head_graphs(network)}
     for name, content in graphs.items():
@@ -140,7 +139,7 @@ def open_network(folder: Path, sizes: Sequence[int], precision: Precision) -> On
 def stand_ins(world: World, networks: Path, rows: Sequence[Row]) -> Decoders:
     """What scores made-up codes: geometry, and the networks in a folder for their time."""
     sizes = [len(book) for book in world.codebooks]
-    geometry = QuickGeometry(Geometry(world.codebooks, TEMPERATURE))
+    geometry = Geometry(world.codebooks, TEMPERATURE)
     geometry.warm_up()
     made: dict[Precision | None, Decoder] = {None: geometry}
     for name in {row.decoder for row in rows if row.decoder is not None}:
@@ -150,7 +149,7 @@ def stand_ins(world: World, networks: Path, rows: Sequence[Row]) -> Decoders:
 
 def trained(model: Model, rows: Sequence[Row]) -> Decoders:
     """A model's own decoders, on one thread."""
-    geometry = QuickGeometry(model.geometry)
+    geometry = model.geometry
     geometry.warm_up()
     made: dict[Precision | None, Decoder] = {None: geometry}
     for name in {row.decoder for row in rows if row.decoder is not None}:
@@ -165,7 +164,7 @@ def systems(world: World, decoders: Decoders, rows: Sequence[Row] = ROWS, *, k: 
 
 def exhaustive(world: World, k: int = 10) -> list[System]:
     """Looking at everything: bytes of one modality and of all, and codes alone by tables."""
-    geometry = QuickGeometry(Geometry(world.codebooks, TEMPERATURE))
+    geometry = Geometry(world.codebooks, TEMPERATURE)
     engine = Engine(world.parts, geometry, world.codebooks, world.weight)
     made = []
     for name, known, bytes_ in (

@@ -12,11 +12,11 @@ from PIL import Image
 from genius.corpus.items import CorpusItems
 from genius.corpus.queries import TaskQueries
 from genius.corpus.records import Records
-from genius.corpus.source import ContentRows
 from genius.data.images import load
 from genius.data.records import ImageSource
 from genius.data.tasks import Task
 from genius.encode.features import ABSENT, Features
+from genius.encode.inputs import InputRows
 from genius.errors import InputError
 from genius.model import Model
 from genius.progress import bar
@@ -41,7 +41,7 @@ class EmbeddedCorpus:
 
 def embed_corpus(
     model: Model,
-    source: Features | ContentRows,
+    source: Features | InputRows,
     pool: CorpusItems,
     tasks: Sequence[TaskQueries],
     *,
@@ -78,16 +78,16 @@ EmbedQueries = Callable[[Records], FusionInputs]
 def _from_features(model: Model, features: Features) -> tuple[EmbedItems, EmbedQueries]:
     def items(records: Records, modality: np.ndarray) -> FusionInputs:
         image, text, _ = _feature_rows(features, records)
-        return model.item_parts(image, text, modality)
+        return model.item_fusion_inputs(image, text, modality)
 
-    return items, lambda records: model.query_parts(*_feature_rows(features, records))
+    return items, lambda records: model.query_fusion_inputs(*_feature_rows(features, records))
 
 
-def _from_contents(model: Model, contents: ContentRows) -> tuple[EmbedItems, EmbedQueries]:
+def _from_contents(model: Model, contents: InputRows) -> tuple[EmbedItems, EmbedQueries]:
     def block(records: Records) -> FusionInputs:
         images = [None if row == ABSENT else _load(contents.images[row]) for row in records.image]
         texts = ["" if row == ABSENT else contents.texts[row] for row in records.text]
-        return model.record_parts(images, texts)
+        return model.record_fusion_inputs(images, texts)
 
     def queries(records: Records) -> FusionInputs:
         starts = range(0, len(records), IMAGES)

@@ -46,7 +46,7 @@ def examine(
         raise InputError(f"at least one query of each task is needed, not {queries}")
     quantizer = model.quantizer
     modality_of = tuple(model.settings["quantizer"]["modality_of"])
-    coding = Coding(quantizer.sizes, quantizer.first, modality_of, model.dense_baseline)
+    coding = Coding(quantizer.sizes, quantizer.modality_code, modality_of, model.dense_baseline)
     tree.check(split)
     source = open_source(model, tree, cache)
     pool = read_items(tree, source, split)

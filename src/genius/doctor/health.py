@@ -12,7 +12,7 @@ from genius.doctor.codes import Buckets, Level, agreement, buckets, confusion, l
 from genius.doctor.found import best_ranks, hit_rate
 from genius.errors import InputError
 from genius.model import DenseBaseline
-from genius.quantize.quantizer import unit_length, wanted_codes
+from genius.quantize.quantizer import modality_codes_for, unit_length
 from genius.search.beam import BEAMS
 from genius.search.code_pool import CodePool
 
@@ -205,7 +205,7 @@ def _measure_task(
     dense = best_ranks(task.embeddings, items.embeddings[wanted], inside)
     by_vectors = best_ranks(task.vectors, items.vectors[wanted], inside)
     by_codes = best_ranks(task.vectors, unit_length(items.quantized[wanted]), inside)
-    first = wanted_codes(list(coding.modality_of), task.want, len(task))
+    first = modality_codes_for(list(coding.modality_of), task.want, len(task))
     matched, random = _agreements(items.codes, task, coding.semantic, seed)
 
     def survival(modality_code: np.ndarray | None) -> tuple[float, ...]:

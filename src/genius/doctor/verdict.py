@@ -117,7 +117,7 @@ def _weak(health: Health) -> Iterator[Reason]:
         yield Reason(
             f"The first code stands for the modality of {_percent(health.purity)} of the items only, below "
             f"{_percent(PURITY_WEAK)}: the others can't be found by those who say what they want.",
-            'Take the modality as it is known (codebooks.first = "given"), or train for more steps.',
+            'Take the modality as it is known (codebooks.modality_code = "given"), or train for more steps.',
         )
 
 
@@ -127,7 +127,7 @@ def _advice(health: Health) -> Iterator[Reason]:
     if level.used < LITTLE_USED:
         yield Reason(
             f"Items use {_percent(level.used)} of the {level.size:,} codes of the first semantic level.",
-            "If recall is short too, raise codebooks.revive or take a smaller codebooks.size.",
+            "If recall is short too, raise codebooks.dead_code_threshold or take a smaller codebooks.size.",
         )
     if health.buckets.own < OWN_CODE:
         yield Reason(
@@ -140,7 +140,7 @@ def _advice(health: Health) -> Iterator[Reason]:
     if silent and coding.modality_of:
         yield Reason(
             f"No first code stands for the modality {' and '.join(silent)}.",
-            'Take the modality as it is known: codebooks.first = "given".',
+            'Take the modality as it is known: codebooks.modality_code = "given".',
         )
     known, inferred = health.known[-1], health.inferred[-1]
     if coding.first != "none" and inferred < INFERRED * known:

@@ -165,7 +165,7 @@ class EngineSearch:
         """The queries of a task as an index would search them."""
         vectors = self._coded.queries[task]
         want = self._coded.embedded.tasks[task].want if self._want else ANY
-        codes = self._model.wanted_codes(want, len(vectors)) if self._want else None
+        codes = self._model.modality_codes_for(want, len(vectors)) if self._want else None
         modality_code = np.full(len(vectors), ANY) if codes is None else codes
         embeddings = self._coded.embedded.queries[task].embeddings
         return QueryBatch(vectors, embeddings, np.full(len(vectors), want), modality_code)
@@ -220,7 +220,7 @@ def pool_segment(model: Model, coded: CodedCorpus, members: np.ndarray) -> Segme
         item_keys=members,
         half_sq_norms=(0.5 * np.einsum("ij,ij->i", quantized, quantized)).astype(np.float32),
     )
-    format = SegmentFormat(quantizer.sizes, quantizer.semantic, quantizer.first == "given")
+    format = SegmentFormat(quantizer.sizes, quantizer.semantic, quantizer.modality_code == "given")
     return Segment.in_memory(block, format)
 
 

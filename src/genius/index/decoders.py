@@ -10,7 +10,6 @@ from genius.decode.decoder import Decoder
 from genius.decode.onnx_decoder import Precision
 from genius.model import Model
 from genius.search.engine import Mode
-from genius.search.geometric import QuickGeometry
 
 DecoderName = Literal["geometry", "learned"]
 DECODERS: tuple[DecoderName, ...] = get_args(DecoderName)
@@ -49,4 +48,4 @@ class Decoders:
     def _open(self, name: DecoderName, precision: Precision) -> Decoder:
         if name == "learned":
             return self._model.learned_decoder(precision, threads=1)
-        return QuickGeometry(self._model.geometry)
+        return self._model.geometry

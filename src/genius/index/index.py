@@ -480,4 +480,4 @@ def _open_model(model: Model | Path | str) -> Model:
 
 def _segment_format(model: Model, kept: KeptEmbeddings) -> SegmentFormat:
     quantizer = model.quantizer
-    return SegmentFormat(quantizer.sizes, quantizer.semantic, quantizer.first == "given", kept)
+    return SegmentFormat(quantizer.sizes, quantizer.semantic, quantizer.modality_code == "given", kept)

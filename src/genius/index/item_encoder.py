@@ -13,10 +13,10 @@ from PIL import Image
 from genius.data.images import load
 from genius.data.records import MODALITIES, Item
 from genius.data.text import clean
-from genius.encode.contents import Contents
-from genius.encode.direct import Rows, portions, text_rows
+from genius.encode.direct import MaskedFeatures, loaded_image_features, pixel_batches, text_features
 from genius.encode.feature_cache import FeatureCache, content_key
-from genius.encode.pipeline import Encoding, Report, encoding
+from genius.encode.inputs import EncoderInputs
+from genius.encode.pipeline import CachedEncoder, EncodingReport, open_cached_encoder
 from genius.errors import InputError
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs, concatenate
@@ -71,13 +71,13 @@ def item_encoder(model: Model, cache: Path, workers: int) -> Iterator[EncodeItem
     encoding a few items, and another process may be using it for hours.
     """
     with contextlib.ExitStack() as stack:
-        opened: list[Encoding] = []
+        opened: list[CachedEncoder] = []
 
         def encode(items: Sequence[Item]) -> EncodedItems:
-            if not model.joins_features or (not opened and len(items) <= FEW):
+            if not model.uses_features or (not opened and len(items) <= FEW):
                 return _quantize(model, items, _embed_directly(model, items))
             if not opened:
-                work = encoding(model.encoder_loader, model.encoder, cache, workers)
+                work = open_cached_encoder(model.encoder_loader, model.encoder, cache, workers)
                 opened.append(stack.enter_context(work))
             return _quantize(model, items, _embed_by_cache(model, opened[0], items))
 
@@ -105,9 +105,9 @@ def _quantize(model: Model, items: Sequence[Item], embedded: _Embedded) -> Encod
     )
 
 
-def _embed_by_cache(model: Model, work: Encoding, items: Sequence[Item]) -> _Embedded:
+def _embed_by_cache(model: Model, work: CachedEncoder, items: Sequence[Item]) -> _Embedded:
     """From cached features. Images go by the item's id: two of one name need not be the same."""
-    contents, report = Contents(), Report()
+    contents, report = EncoderInputs(), EncodingReport()
     texts = [clean(item.text) for item in items]
     for item, text in zip(items, texts, strict=True):
         if item.image is not None:
@@ -126,11 +126,11 @@ def _embed_by_cache(model: Model, work: Encoding, items: Sequence[Item]) -> _Emb
     if places:
         images = _cached_rows(work.images, [keys.images.get(items[place].id) for place in places])
         spoken = _cached_rows(work.texts, [keys.texts.get(texts[place]) for place in places])
-        blocks = [model.item_parts(images, spoken, _modality([items[place] for place in places]))]
+        blocks = [model.item_fusion_inputs(images, spoken, _modality([items[place] for place in places]))]
     return _Embedded(places, blocks, keys.images, failed)
 
 
-def _cached_rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> Rows:
+def _cached_rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> MaskedFeatures:
     """Features by key, and which of them are present."""
     present = np.array([key is not None for key in keys])
     rows = np.zeros((len(keys), cache.width), np.float32)
@@ -142,7 +142,7 @@ def _cached_rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> Rows:
 def _embed_directly(model: Model, items: Sequence[Item]) -> _Embedded:
     """From images and texts themselves."""
     embedded = _Embedded([], [], {}, {})
-    for block in portions([item.image for item in items], IMAGES):
+    for block in pixel_batches([item.image for item in items], IMAGES):
         images: list[Image.Image | None] = []
         texts: list[str] = []
         loaded: list[Item] = []
@@ -170,19 +170,10 @@ def _embed_directly(model: Model, items: Sequence[Item]) -> _Embedded:
 def _fusion_inputs(
     model: Model, images: Sequence[Image.Image | None], texts: Sequence[str], modality: np.ndarray
 ) -> FusionInputs:
-    if not model.joins_features:
-        return model.record_parts(images, texts)
-    present = np.array([image is not None for image in images])
-    rows = np.zeros((len(images), model.encoder.image_width), np.float32)
-    if present.any():
-        rows[present] = model.encoder.images([image for image in images if image is not None])
-    spoken, has_text = text_rows(model.encoder, texts)
-    return model.item_parts((_rounded(rows), present), (_rounded(spoken), has_text), modality)
-
-
-def _rounded(rows: np.ndarray) -> np.ndarray:
-    """To 16 bits, as the cache keeps them: so both ways give the same codes."""
-    return rows.astype(np.float16).astype(np.float32)
+    if not model.uses_features:
+        return model.record_fusion_inputs(images, texts)
+    features = loaded_image_features(model.encoder, images), text_features(model.encoder, texts)
+    return model.item_fusion_inputs(*features, modality)
 
 
 def _modality(items: Sequence[Item]) -> np.ndarray:

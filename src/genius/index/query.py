@@ -19,7 +19,7 @@ from genius.data.instructions import Instructions, generic
 from genius.data.records import MODALITIES, ImageSource, Modality, Query
 from genius.data.text import clean
 from genius.decode.onnx_decoder import Precision
-from genius.encode.direct import portions
+from genius.encode.direct import pixel_batches
 from genius.errors import InputError
 from genius.index import filters
 from genius.index.decoders import DECODERS, PRECISIONS, DecoderName
@@ -249,9 +249,10 @@ def embed_queries(model: Model, queries: Sequence[Query]) -> QueryBatch:
 
 def _fusion_inputs(model: Model, queries: Sequence[Query]) -> FusionInputs:
     """A model that takes whole records loads all their images before embedding: so not too many at once."""
-    if model.joins_features:
-        return model.embed(queries)
-    return concatenate([model.embed(queries[part]) for part in portions([query.image for query in queries])])
+    if model.uses_features:
+        return model.fusion_inputs(queries)
+    blocks = pixel_batches([query.image for query in queries])
+    return concatenate([model.fusion_inputs(queries[block]) for block in blocks])
 
 
 def embed_item(model: Model, code: np.ndarray, embedding: np.ndarray, want: Modality | None) -> QueryBatch:
@@ -264,7 +265,7 @@ def embed_item(model: Model, code: np.ndarray, embedding: np.ndarray, want: Moda
 def _modality_codes(model: Model, want: np.ndarray) -> np.ndarray:
     modality_code = np.full(len(want), ANY, np.int64)
     for modality in np.unique(want[want != ANY]):
-        codes = model.wanted_codes(int(modality), int((want == modality).sum()))
+        codes = model.modality_codes_for(int(modality), int((want == modality).sum()))
         if codes is not None:
             modality_code[want == modality] = codes
     return modality_code

@@ -128,7 +128,7 @@ class Searcher:
         costs: Costs | None = None,
     ) -> None:
         self._decoder, self._quantizer, self._weight, self._costs = decoder, quantizer, weight, costs
-        self._segments, self._modality_given = segments, quantizer.first == "given"
+        self._segments, self._modality_given = segments, quantizer.modality_code == "given"
         self._has_embeddings = all(segment.embeddings.shape[1] for segment in segments)
         self.views = [segment.view(tombstones) for segment in segments]
         self._views_of: dict[int, list[SegmentView]] = {ANY: self.views}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.decode.decoder import Decoder, Decoding
+from genius.decode.decoder import Decoder, DecodingState
 from genius.errors import InputError, MismatchError
 from genius.search import kernels
 from genius.search.segment_view import Prefixes, SegmentView, expand
@@ -227,7 +227,7 @@ class _BlockSearch:
             return
         vectors = vectors[prefixes.query_ids]
         # Without a modality code to begin with, a decoder need not know that one could be given.
-        decoding: Decoding = (
+        decoding: DecodingState = (
             self.decoder.begin(vectors)
             if modality_code is None
             else self.decoder.begin(vectors, modality_code[prefixes.query_ids])

@@ -36,6 +36,9 @@ MAX_CELL_BYTES = 1.1
 MAX_CODEBOOK_SIZE = 1 << 16
 """Codes of a level at most: they are kept as uint16."""
 
+MAX_CODEBOOK_SIZE = 1 << 16
+"""The most codes that a level may have: a code that is not packed is uint16."""
+
 WORD = 64
 MAX_BITS = 2 * WORD
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from genius.decode.geometry import row_by_row_products
 from genius.search.codes import PackedCodes
 
 BLOCK = 1 << 13  # quantized vectors at a time
-NEAR = 256  # vectors of a codebook at a time: half a megabyte, which stays near the processor
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,17 +83,3 @@ def half_sq_norms(packed: PackedCodes, codebooks: Sequence[np.ndarray]) -> np.nd
             quantized += codebook[codes[:, level]]
         norms[start : start + BLOCK] = 0.5 * np.einsum("ij,ij->i", quantized, quantized)
     return norms
-
-
-def row_by_row_products(rows: np.ndarray, codebook: np.ndarray) -> np.ndarray:
-    """The inner products of rows with the vectors of a codebook: float32 [rows, codes], batch-invariant.
-
-    A matrix product rounds differently with the number of rows; row by row, none depends on the others. The
-    codebook is read once for all rows: that takes longer than the products.
-    """
-    products = np.empty((len(rows), len(codebook)), np.float32)
-    for start in range(0, len(codebook), NEAR):
-        block = codebook[start : start + NEAR]
-        for number, row in enumerate(rows):
-            products[number, start : start + NEAR] = np.dot(block, row)
-    return products

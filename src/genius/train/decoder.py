@@ -19,10 +19,10 @@ from torch.nn import functional
 
 from genius.corpus.coded import CodedCorpus
 from genius.decode.export import PROBES, Exported, export_decoder
-from genius.decode.t5 import CodeNetwork, DecoderSettings
+from genius.decode.t5 import DecoderSettings, T5Decoder
 from genius.decode.torch_decoder import TorchDecoder
 from genius.errors import InputError
-from genius.quantize.quantizer import Quantizer, unit_length, wanted_codes
+from genius.quantize.quantizer import Quantizer, modality_codes_for, unit_length
 from genius.search.code_pool import CodePool
 from genius.train import distributed
 from genius.train.batches import TrainingQueries, permuted
@@ -119,9 +119,9 @@ class DecoderStage:
         self.pool = CodePool(training.codes, quantizer.codebooks, quantizer.semantic)
         weights = np.array(settings.level_weights or (1.0,) * levels)
         self.weights = (weights / weights.sum()).tolist()
-        self.decoder = CodeNetwork(
-            quantizer.width, quantizer.sizes, settings.network, quantizer.codebooks
-        ).to(settings.device)
+        self.decoder = T5Decoder(quantizer.width, quantizer.sizes, settings.network, quantizer.codebooks).to(
+            settings.device
+        )
         self.network: nn.Module = self.decoder
 
     # --- training
@@ -167,7 +167,7 @@ class DecoderStage:
         hits, survival = [], []
         for task in self.validation.embedded.tasks.values():
             rows = permuted(len(task), 0, min(len(task), self.settings.validated), seed=(0,))
-            first = wanted_codes(self.modality_of, task.want, len(rows))
+            first = modality_codes_for(self.modality_of, task.want, len(rows))
             vectors = self.validation.queries[task.task][rows]
             positives = [task.positives(row) for row in rows]
             items, survived = self.pool.search(

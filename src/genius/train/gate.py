@@ -32,7 +32,9 @@ def refuse_broken(model: Model, coded: CodedCorpus) -> None:
 def verdict_on(model: Model, coded: CodedCorpus, *, queries: int = QUERIES) -> Verdict:
     """The doctor's verdict by all items and some queries of each task, without embedding them anew."""
     quantizer, described = model.quantizer, model.settings["quantizer"]
-    coding = Coding(quantizer.sizes, quantizer.first, tuple(described["modality_of"]), model.dense_baseline)
+    coding = Coding(
+        quantizer.sizes, quantizer.modality_code, tuple(described["modality_of"]), model.dense_baseline
+    )
     items = CodedItems(
         modality=coded.embedded.pool.modality.astype(np.int64),
         embeddings=coded.embedded.items.embeddings.astype(np.float32),

@@ -150,10 +150,10 @@ class EncoderStage:
 
     def _items(self, numbers: np.ndarray) -> Blocks:
         contents = self.pool.contents[numbers]
-        return self.heads.items(_table(self.images, contents.image), _table(self.texts, contents.text))
+        return self.heads.item_blocks(_table(self.images, contents.image), _table(self.texts, contents.text))
 
     def _queries(self, contents: Records) -> tuple[Blocks, torch.Tensor]:
-        return self.heads.queries(
+        return self.heads.query_blocks(
             _table(self.images, contents.image),
             _table(self.texts, contents.text),
             _table(self.texts, contents.instruction),
@@ -174,7 +174,7 @@ class EncoderStage:
     @torch.no_grad()
     def _fit_naming(self, encoder: Encoder, features: Features) -> None:
         """Let the heads know the names of the image tower's classes."""
-        sentences = torch.from_numpy(encoder.texts(class_sentences()))
+        sentences = torch.from_numpy(encoder.encode_texts(class_sentences()))
         rows = np.unique(np.concatenate([task.contents.image for task in self.train_tasks]))
         seen = torch.from_numpy(np.asarray(features.images[rows[rows != ABSENT][:NAMED_ROWS]], np.float32))
         self.heads.naming.fit(sentences, self.heads.text_projection, seen)
@@ -196,12 +196,12 @@ class EncoderStage:
         numbers = np.arange(len(self.pool.ids))
         modality = torch.from_numpy(self.pool.modality)
         parts = np.array_split(numbers, -(-len(numbers) // 4096))
-        blocks = [self.heads.joined_items(self._items(part), modality[part]) for part in parts]
+        blocks = [self.heads.embed_items(self._items(part), modality[part]) for part in parts]
         items = torch.cat(blocks).numpy()
         union, dense_baseline = [], []
         for task in self.val_tasks:
             rows = permuted(len(task), 0, min(len(task), VALIDATED_QUERIES), seed=(0,))
-            queries = self.heads.joined_queries(*self._queries(task.contents[rows])).numpy()
+            queries = self.heads.embed_queries(*self._queries(task.contents[rows])).numpy()
             _, found = nearest(queries, items, 5)
             union.append(hit_rate(task, rows, found))
             same = np.flatnonzero(self.pool.modality == task.want)
@@ -218,7 +218,7 @@ def fit_wants(heads: Heads, texts: torch.Tensor, prompts: np.ndarray, wanted: np
     settle it, and nothing that happens later can unsettle it.
     """
     generator = torch.Generator().manual_seed(0)
-    known, target = texts[torch.from_numpy(prompts), : heads.asked_width], torch.from_numpy(wanted).long()
+    known, target = texts[torch.from_numpy(prompts), : heads.text_width], torch.from_numpy(wanted).long()
     optimizer = torch.optim.AdamW(heads.wants.parameters(), lr=1e-2, weight_decay=1e-2)
     for _ in range(PROMPT_STEPS):
         noise = torch.randn(known.shape, generator=generator) * known.std()

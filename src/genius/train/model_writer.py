@@ -37,7 +37,7 @@ def write_dense_model(
     """Write a model that has its first stage: towers, heads, and graphs that embed items and queries."""
     content = {
         "stages": ["encoder"],
-        "joining": "heads",
+        "fusion_kind": "heads",
         "encoder": {"kind": settings.towers, "source": settings.source, "fingerprint": encoder.fingerprint},
         "width": settings.heads.width,
         "heads": dataclasses.asdict(settings.heads),
@@ -66,7 +66,7 @@ def write_quantizer(
         "stages": ["encoder", "quantizer"],
         "quantizer": {
             "sizes": list(quantizer.sizes),
-            "first": quantizer.first,
+            "modality_code": quantizer.modality_code,
             "temperature": checked.temperature,
             "modality_of": checked.modality_of,
             "dense_baseline": weighed.dense_baseline,
@@ -169,10 +169,10 @@ class _ItemGraph(_Graph):
         modality: torch.Tensor,
     ) -> torch.Tensor:
         heads = self.heads
-        blocks = heads.items(
+        blocks = heads.item_blocks(
             (heads.project_images(image), has_image), (heads.text_projection(text), has_text)
         )
-        return heads.joined_items(blocks, modality)
+        return heads.embed_items(blocks, modality)
 
 
 class _QueryGraph(_Graph):
@@ -186,12 +186,12 @@ class _QueryGraph(_Graph):
         has_instruction: torch.Tensor,
     ) -> torch.Tensor:
         heads = self.heads
-        blocks, wants = heads.queries(
+        blocks, wants = heads.query_blocks(
             (heads.project_images(image), has_image),
             (heads.text_projection(text), has_text),
             (heads.text_projection(instruction), has_instruction),
         )
-        return heads.joined_queries(blocks, wants)
+        return heads.embed_queries(blocks, wants)
 
 
 def item_graph(heads: Heads, encoder: Encoder) -> bytes:

@@ -121,10 +121,10 @@ class Recipe:
 
 
 def _check_both(towers: TowerSettings, encoder: EncoderSettings) -> None:
-    if towers.joining == "tokens":
+    if towers.fusion_kind == "tokens":
         raise InputError(
-            'with towers.joining = "tokens" there are no features for heads: leave [encoder] out, '
-            'or join by "score"'
+            'with towers.fusion_kind = "tokens" there are no features for heads: leave [encoder] out, '
+            'or use "score"'
         )
     if encoder.towers != "clip" or encoder.source:
         raise InputError(

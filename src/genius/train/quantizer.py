@@ -140,11 +140,11 @@ class QuantizerStage:
         loss = self._loss(batch, queries, items, quantized)
         # Queries first, then items, as one process would have them: codebooks stay in step.
         codes = quantized.codes[: len(queries)], quantized.codes[len(queries) :]
-        self.codebooks.follow(
+        self.codebooks.ema_update(
             torch.cat([distributed.gather(rows.detach()) for rows in (queries, items)]),
             torch.cat([distributed.gather(rows) for rows in codes]),
-            queries=len(batch.rows),
-            revive=turn < (1 - self.settings.settle) * turns,
+            num_queries=len(batch.rows),
+            restart_dead=turn < (1 - self.settings.settle) * turns,
             generator=torch.Generator().manual_seed(int(random.integers(2**62))),
         )
         return loss
@@ -216,8 +216,8 @@ class QuantizerStage:
         )
         first = np.concatenate([self.queries.want[rows], self.modality[answers]])
         generator = torch.Generator().manual_seed(int(random.integers(2**62)))
-        self.codebooks.start(
-            torch.from_numpy(vectors), torch.from_numpy(first), generator, step=2 * self.settings.batch
+        self.codebooks.init(
+            torch.from_numpy(vectors), torch.from_numpy(first), generator, step_size=2 * self.settings.batch
         )
 
     # --- validation
@@ -228,8 +228,8 @@ class QuantizerStage:
         weights = None
         if classifier is not None:
             weights = classifier.weight.detach().numpy().copy(), classifier.bias.detach().numpy().copy()
-        books = [book.numpy().copy() for book in self.codebooks.arrays()]
-        return Quantizer(books, first=self.settings.codebooks.first, classifier=weights)
+        books = [book.numpy().copy() for book in self.codebooks.vectors_by_level()]
+        return Quantizer(books, modality_code=self.settings.codebooks.modality_code, classifier=weights)
 
     def check(self) -> Checked:
         """How well validation queries find their answers by codes."""

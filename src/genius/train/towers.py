@@ -27,7 +27,7 @@ from genius.data.records import ImageSource, Item, Query
 from genius.data.tasks import TASK_MODALITIES
 from genius.data.text import clean, query_text
 from genius.encode.clip import Clip
-from genius.encode.clip_fusion import JoinedClip, Joining, TokenFusionSettings
+from genius.encode.clip_fusion import ClipFusionKind, FusedClip, TokenFusionSettings
 from genius.encode.onnx_graph import Graph
 from genius.errors import InputError
 from genius.model import FORMAT, KIND
@@ -59,7 +59,7 @@ class TowerSettings:
 
     source: str
     """The CLIP or SigLIP to begin with: a folder or a hub name."""
-    joining: Joining = "score"
+    fusion_kind: ClipFusionKind = "score"
     """`score`: the sum of the towers' outputs. `tokens`: a small transformer over both towers' tokens."""
     batch: int = 64
     """Queries of a batch, over all processes; each is told from the answers of the others."""
@@ -89,8 +89,8 @@ class TowerSettings:
             raise InputError("learning rates should be above 0")
         if min(self.validated_queries, self.validated_items) < 1:
             raise InputError("validated_queries and validated_items should be at least 1")
-        if self.joining == "score" and self.fusion != TokenFusionSettings():
-            raise InputError('fusion is what joining = "tokens" trains; with "score" there is none')
+        if self.fusion_kind == "score" and self.fusion != TokenFusionSettings():
+            raise InputError('fusion is what fusion_kind = "tokens" trains; with "score" there is none')
 
     @property
     def rates(self) -> dict[str, float]:
@@ -124,7 +124,7 @@ class TowerStage:
         self.settings, self.tree, self.seed = settings, tree, seed
         self.clip = Clip.open(settings.source, device=settings.device)
         generator = torch.Generator().manual_seed(seed)
-        self.embeddings = JoinedClip(self.clip, settings.joining, settings.fusion, generator=generator)
+        self.embeddings = FusedClip(self.clip, settings.fusion_kind, settings.fusion, generator=generator)
         self.network: torch.nn.Module = self.embeddings
         # CLIP's own scale is what is learned, so that the tuned folder carries it as any CLIP does.
         self.log_scale: torch.nn.Parameter = self.clip.module.logit_scale
@@ -250,7 +250,7 @@ class Tuned:
 
     settings: TowerSettings
     folder: Path
-    network: JoinedClip
+    network: FusedClip
     scores: dict[str, float]
 
     def write_model(self, out: Path, recipe: dict[str, Any]) -> None:
@@ -263,7 +263,7 @@ class Tuned:
         tuned = Clip.open(self.folder)
         content = {
             "stages": ["encoder"],
-            "joining": self.settings.joining,
+            "fusion_kind": self.settings.fusion_kind,
             "encoder": {"kind": "clip", "source": "", "fingerprint": tuned.fingerprint},
             "width": self.network.width,
             "fusion": dataclasses.asdict(self.settings.fusion) if self.network.fusion else None,

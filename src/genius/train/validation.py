@@ -11,7 +11,7 @@ from genius.corpus.queries import TaskQueries
 from genius.data.tasks import Task
 from genius.decode.geometry import Geometry, fit_temperature
 from genius.model import DenseBaseline
-from genius.quantize.quantizer import Quantizer, majority, wanted_codes
+from genius.quantize.quantizer import Quantizer, modality_codes_for
 from genius.search.code_pool import CodePool
 from genius.search.dense import nearest
 from genius.train.batches import permuted
@@ -125,13 +125,13 @@ def check_codes(
         _, found = nearest(one.vectors, units[same], 5)
         hits.append(hit_rate(one.task, one.rows, same[found]))
     temperature = _fit_temperature(quantizer, codes, asked)
-    modality_of = majority(codes, modality, quantizer)
+    modality_of = quantizer.modality_by_code(codes, modality)
     pool = CodePool(codes, quantizer.codebooks, quantizer.semantic)
     decoder = Geometry(quantizer.codebooks, temperature)
     survival, beam_hits = [], []
     for one in asked:
         some = one.rows[: max(1, count // 3)]
-        first = wanted_codes(modality_of, one.task.want, len(some))
+        first = modality_codes_for(modality_of, one.task.want, len(some))
         positives = [one.task.positives(row) for row in some]
         items, survived = pool.search(decoder, one.vectors[: len(some)], positives, modality_code=first)
         survival.append(survived[quantizer.semantic :])

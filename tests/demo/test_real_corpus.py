@@ -10,10 +10,10 @@ import pytest
 
 from genius.data.images import load
 from genius.data.mbeir import SPLITS, Tree
-from genius.demo import corpus as demo
-from tests.data.test_demo import key_of, vendor_of
+from genius.demo.corpus import VERSION
+from tests.demo.made_up import key_of, vendor_of
 
-REAL = platformdirs.user_cache_path("genius") / "demo" / f"emoji-{demo.VERSION}"
+REAL = platformdirs.user_cache_path("genius") / "demo" / f"emoji-{VERSION}"
 pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason="the demo corpus is not in the cache (make demo)")
 
 
@@ -35,11 +35,11 @@ def test_no_real_emoji_is_in_two_splits_whatever_its_skin_tone():
             items[d].image for query in queries for d in query.positives
         ]
         shown[split] = {re.sub("-1f3f[b-f]", "", key_of(image)) for image in images if image}
-    assert all(shown[one].isdisjoint(shown[other]) for one, other in itertools.combinations(SPLITS, 2))
+    assert all(shown[a].isdisjoint(shown[b]) for a, b in itertools.combinations(SPLITS, 2))
 
 
 @pytest.mark.slow
-def test_no_two_real_pictures_of_a_vendor_are_the_same():
+def test_no_two_real_images_of_a_vendor_are_the_same():
     seen: dict[str, dict[bytes, str]] = defaultdict(dict)
     for item in Tree(REAL):
         if item.image is not None and item.text is None:

@@ -1,4 +1,4 @@
-"""What there is to encode: the distinct pictures and texts of items and queries."""
+"""What there is to encode: the distinct images and texts of items and queries."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from genius.data.mbeir import SPLITS, UNION, Tree
 from genius.data.records import ImageSource, Item, Query
 from genius.data.text import clean, query_text
+from genius.encode.feature_cache import content_key
+from genius.encode.features import RowLookup
+from genius.errors import InputError
 
 
 @dataclass
-class Contents:
-    """Distinct pictures, by their names, and distinct texts, in the order in which they were met.
+class EncoderInputs:
+    """Distinct images (by name) and distinct texts, in the order in which they were added.
 
-    With `apart`, a query's instruction is a text of its own; otherwise it stands before the query's text.
+    With `apart`, a query's instruction is a text of its own; otherwise it is put before the query's text.
     """
 
     apart: bool = True
@@ -22,12 +25,12 @@ class Contents:
     texts: dict[str, None] = field(default_factory=dict)
 
     def add_items(self, items: Iterable[Item]) -> None:
-        """Add what items are made of."""
+        """Add the images and texts of items."""
         for item in items:
             self._add(item.image, clean(item.text))
 
     def add_queries(self, queries: Iterable[Query]) -> None:
-        """Add what queries are made of."""
+        """Add the images, texts and instructions of queries."""
         for query in queries:
             if self.apart:
                 self._add(query.image, clean(query.text))
@@ -52,3 +55,23 @@ class Contents:
             self.images.setdefault(image.name, image)
         if text:
             self.texts.setdefault(text)
+
+
+class InputRows(RowLookup):
+    """Encoder inputs by row number, as `Features` has features: for models that embed whole records."""
+
+    def __init__(self, inputs: EncoderInputs) -> None:
+        super().__init__(inputs.images, inputs.texts)
+        self.images = list(inputs.images.values())
+        self.texts = list(inputs.texts)
+
+    def image_key(self, row: int) -> bytes:
+        """The same for images of equal content; an unreadable image equals only itself."""
+        try:
+            return content_key(self.images[row].read())
+        except InputError:
+            return self.images[row].name.encode()
+
+    def text_key(self, row: int) -> bytes:
+        """The same for equal texts."""
+        return self.texts[row].encode()

