@@ -85,8 +85,8 @@ def test_weights_that_are_missing_are_named(own_clip: Path) -> None:
 @pytest.mark.parametrize(
     ("gone", "message"),
     [
-        ("config.json", r"config.json: is not there"),
-        ("preprocessor_config.json", r"preprocessor_config.json: is not there"),
+        ("config.json", r"config.json: is missing"),
+        ("preprocessor_config.json", r"preprocessor_config.json: is missing"),
         ("model.safetensors", r"clip: holds no weights"),
     ],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from genius.data.images import load
-from genius.data.records import ImageBytes, ImageSource
+from genius.data.records import ImageBytes
 from genius.encode import direct, lite
 from genius.encode.direct import image_features, loaded_image_features, pixel_batches, text_features
 from genius.encode.feature_cache import FeatureCache, content_key
@@ -23,25 +20,8 @@ from genius.encode.pipeline import EncodingReport, open_cached_encoder
 from genius.errors import InputError
 from tests.encode.small_clip import noise
 from tests.encode.small_towers import write_small_towers
+from tests.loaded_images import ENCODER, coloured, watch_loading
 from tests.pictures import encoded, png_header
-
-SIDE = 20
-
-
-def mean_colours(images: Sequence[Image.Image]) -> np.ndarray:
-    return np.array([image.getpixel((0, 0)) for image in images], np.float32).reshape(-1, 3)
-
-
-ENCODER: Any = SimpleNamespace(
-    image_width=3,
-    text_width=1,
-    encode_images=mean_colours,
-    encode_texts=lambda texts: np.ones((len(texts), 1)),
-)
-
-
-def coloured(count: int) -> list[ImageBytes]:
-    return [ImageBytes(encoded(Image.new("RGB", (SIDE, SIDE), (n, 2 * n, 9))), f"{n}") for n in range(count)]
 
 
 def stored(cache: FeatureCache, keys: Sequence[bytes | None]) -> np.ndarray:
@@ -98,24 +78,12 @@ def test_nothing_to_encode() -> None:
         assert not present.any()
 
 
-# --- memory, with room for two images --------------------------------------------------------------
+# --- memory, which has space for two images -----------------------------------------------------
 
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many of the loaded images are in memory after each one is loaded."""
-    alive: list[weakref.ref[Image.Image]] = []
-    counts: list[int] = []
-
-    def watched(source: ImageSource) -> Image.Image:
-        alive.append(weakref.ref(image := load(source)))
-        gc.collect()
-        counts.append(sum(reference() is not None for reference in alive))
-        return image
-
-    monkeypatch.setattr(direct, "MAX_PIXELS", 2 * SIDE * SIDE)
-    monkeypatch.setattr(direct, "load", watched)
-    return counts
+    return watch_loading(monkeypatch, direct)
 
 
 def test_features_are_those_of_each_image(held: list[int]) -> None:

@@ -248,7 +248,7 @@ def test_a_tokenizer_of_another_model(tmp_path: Path, tokenizer: Path, weights: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pth", "any CLIP"], "nothing is left behind"
 
 
-def test_what_stands_in_the_way_is_not_overwritten(
+def test_a_folder_of_something_else_is_not_overwritten(
     tmp_path: Path, tokenizer: Path, weights: dict[str, Any]
 ) -> None:
     (tmp_path / "mine").mkdir()

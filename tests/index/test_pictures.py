@@ -2,58 +2,26 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from genius.data.images import load
-from genius.data.records import ImageBytes, ImageSource, Item, Query
+from genius.data.records import ImageBytes, Item, Query
 from genius.encode import direct
 from genius.encode.direct import MaskedFeatures
 from genius.index import item_encoder as coding
 from genius.index import query as asking
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs, gather
-from tests.pictures import encoded
-
-SIDE = 20
+from tests.loaded_images import ENCODER, coloured, colours, watch_loading
 
 
 @pytest.fixture(autouse=True)
 def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many of the loaded pictures are in memory after each one; there is room for two."""
-    alive: list[weakref.ref[Image.Image]] = []
-    counts: list[int] = []
-
-    def watched(source: ImageSource) -> Image.Image:
-        alive.append(weakref.ref(picture := load(source)))
-        gc.collect()
-        counts.append(sum(one() is not None for one in alive))
-        return picture
-
-    monkeypatch.setattr(direct, "MAX_PIXELS", 2 * SIDE * SIDE)
-    monkeypatch.setattr(direct, "load", watched)
-    monkeypatch.setattr(coding, "load", watched)
-    return counts
-
-
-def pictures(count: int) -> list[ImageBytes]:
-    return [ImageBytes(encoded(Image.new("RGB", (SIDE, SIDE), (n, 2 * n, 9))), f"{n}") for n in range(count)]
-
-
-def colours(shown: Sequence[Image.Image]) -> np.ndarray:
-    return np.array([picture.getpixel((0, 0)) for picture in shown], np.float32).reshape(-1, 3)
-
-
-ENCODER: Any = SimpleNamespace(
-    image_width=3, text_width=1, encode_images=colours, encode_texts=lambda texts: np.ones((len(texts), 1))
-)
+    return watch_loading(monkeypatch, direct, coding)
 
 
 def test_items_are_coded_a_few_pictures_at_a_time(held: list[int]) -> None:
@@ -63,7 +31,7 @@ def test_items_are_coded_a_few_pictures_at_a_time(held: list[int]) -> None:
     model = cast(
         Model, SimpleNamespace(uses_features=True, encoder=ENCODER, item_fusion_inputs=item_fusion_inputs)
     )
-    items = [Item(image.name, image=image) for image in pictures(6)]
+    items = [Item(image.name, image=image) for image in coloured(6)]
     embedded = coding._at_once(model, [*items[:3], Item("bad", image=ImageBytes(b"bad")), *items[3:]])
     assert embedded.places == [0, 1, 2, 4, 5, 6]
     assert list(embedded.failed) == ["bad"]
@@ -82,6 +50,6 @@ def test_queries_of_whole_records_too(held: list[int]) -> None:
         return FusionInputs.from_parts(embeddings, (embeddings, there), (embeddings, ~there))
 
     model = cast(Model, SimpleNamespace(uses_features=False, fusion_inputs=fusion_inputs))
-    found = asking._embedded(model, [Query(image=image) for image in pictures(5)])
+    found = asking._embedded(model, [Query(image=image) for image in coloured(5)])
     np.testing.assert_array_equal(found.embeddings[:, 0], range(5))
     assert (len(held), max(held)) == (5, 2)
