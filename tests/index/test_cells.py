@@ -1,4 +1,4 @@
-"""What lies under a code, against going through all items."""
+"""What lies under a prefix, against going through all items."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def index(
     coded_model: Path, miniature: Path, coded_home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Index:
     """In three segments, with an item that took the place of another."""
-    made = Index.create(tmp_path_factory.mktemp("browse") / "index", Model.open(coded_model))
-    made.add(Tree(miniature), cache=coded_home / "cache")
-    made.add([Item("new", "A teal square."), Item("old", "A red circle.")], cache=coded_home / "cache")
-    made.add([Item("old", "A blue circle.")], cache=coded_home / "cache")
-    return made
+    index = Index.create(tmp_path_factory.mktemp("browse") / "index", Model.open(coded_model))
+    index.add(Tree(miniature), cache=coded_home / "cache")
+    index.add([Item("new", "A teal square."), Item("old", "A red circle.")], cache=coded_home / "cache")
+    index.add([Item("old", "A blue circle.")], cache=coded_home / "cache")
+    return index
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_items_and_their_codes(index: Index, codes: dict[str, tuple[int, ...]]) 
     assert index.code("nothing") is None
 
 
-def test_cells_count_what_is_below(index: Index, codes: dict[str, tuple[int, ...]]) -> None:
+def test_cells_count_what_is_under_a_prefix(index: Index, codes: dict[str, tuple[int, ...]]) -> None:
     prefixes = {code[:depth] for code in codes.values() for depth in range(5)}
     for prefix in [*prefixes, (0, 15, 15, 15)]:
         under = {id: code for id, code in codes.items() if code[: len(prefix)] == prefix}

@@ -1,4 +1,4 @@
-"""An index that is changed while it is open, against items in a dict and a look at every one."""
+"""An index that is changed while it is open, against items in a dict whose scores are all computed."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from genius.data.records import ImageBytes, ImageFile, Item
 from genius.errors import GeniusError, InputError
-from genius.index import writer as committing
+from genius.index import writer
+from genius.index.hits import Hit
 from genius.index.index import NO_MATCH
 from genius.index.inspect import describe
-from genius.index.locks import opening
+from genius.index.locks import opening_segments
+from genius.search.engine import MAX_BEAMS
 from tests.index.made_up import made_up_items
-from tests.index.made_up_index import MadeUpIndex, coded, like, likeness, open_made_up
-from tests.index.test_filters import fits
+from tests.index.made_up_index import MadeUpIndex, encode, open_made_up, scores_for, scores_for_text
+from tests.oracles.filters import fulfils
 
 IDS = st.sampled_from([f"id {n}" for n in range(12)])
 TEXTS = st.sampled_from(["a dog", "a cat", "red", "blue", "the sea"])
-PICTURES = st.sampled_from([ImageBytes(b"one", "1.png"), ImageBytes(b"two", "2.png")])
+IMAGES = st.sampled_from([ImageBytes(b"one", "1.png"), ImageBytes(b"two", "2.png")])
 METADATA = st.dictionaries(
     st.sampled_from(["price", "brand"]), st.sampled_from([1, 2.5, 7, "acme", "b"]), max_size=2
 )
-ITEMS = st.builds(Item, IDS, TEXTS, st.none() | PICTURES, METADATA)
+ITEMS = st.builds(Item, IDS, TEXTS, st.none() | IMAGES, METADATA)
 FILTERS: list[dict[str, Any] | None] = [
     None,
     {"price": {"$lt": 3}},
@@ -41,20 +43,20 @@ FILTERS: list[dict[str, Any] | None] = [
 ]
 
 
-def plain(item: Item) -> tuple[Any, ...]:
+def fields(item: Item) -> tuple[Any, ...]:
     return item.id, item.text, item.image and item.image.read(), dict(item.metadata)
 
 
-def check_order(index: MadeUpIndex, found: list[Any], scores: dict[str, float], k: int) -> None:
+def check_order(hits: list[Hit], scores: dict[str, float], k: int) -> None:
     """Whether these are the k best by their scores."""
     best = sorted(scores.values(), reverse=True)[:k]
-    assert [hit.score for hit in found] == pytest.approx(best, abs=1e-4)
-    for hit in found:
+    assert [hit.score for hit in hits] == pytest.approx(best, abs=1e-4)
+    for hit in hits:
         assert hit.score == pytest.approx(scores[hit.item.id], abs=1e-4)
-    assert len({hit.item.id for hit in found}) == len(found)
+    assert len({hit.item.id for hit in hits}) == len(hits)
 
 
-class Living(RuleBasedStateMachine):
+class ChangedIndex(RuleBasedStateMachine):
     """Any series of changes, searches and openings."""
 
     def __init__(self) -> None:
@@ -96,16 +98,16 @@ class Living(RuleBasedStateMachine):
 
     @rule(ids=st.lists(IDS, max_size=4))
     def remove(self, ids: list[str]) -> None:
-        there = set(ids) & set(self.items)
-        assert self.index.remove(ids) == len(there)
-        for id in there:
+        known = set(ids) & set(self.items)
+        assert self.index.remove(ids) == len(known)
+        for id in known:
             del self.items[id]
 
     @rule()
     def compact(self) -> None:
         self.index.compact()
         about = describe(self.index.path, verify=True)
-        assert (about["segments"], about["removed"]) == (min(1, len(self.items)), 0)
+        assert (about["segments"], about["tombstones"]) == (min(1, len(self.items)), 0)
         assert len(list((self.index.path / "segments").iterdir())) == about["segments"]
 
     @rule()
@@ -124,35 +126,35 @@ class Living(RuleBasedStateMachine):
         left = {
             id: item
             for id, item in self.items.items()
-            if id not in exclude and fits(dict(item.metadata), filter or {})
+            if id not in exclude and fulfils(dict(item.metadata), filter or {})
         }
         for index in (self.index, self.reader):
-            found = index.search(text, k=k, filter=filter, exclude=exclude, mode=mode)
-            check_order(index, found, likeness(left, text), k)
-            for hit in found:
-                assert plain(hit.item) == plain(left[hit.item.id])
+            hits = index.search(text, k=k, filter=filter, exclude=exclude, mode=mode)
+            check_order(hits, scores_for_text(left, text), k)
+            for hit in hits:
+                assert fields(hit.item) == fields(left[hit.item.id])
 
     @precondition(lambda self: self.items)
     @rule(data=st.data(), k=st.integers(1, 13), filter=st.sampled_from(FILTERS))
     def near(self, data: st.DataObject, k: int, filter: dict[str, Any] | None) -> None:
         item = self.items[data.draw(st.sampled_from(sorted(self.items)))]
-        code = coded([item])
-        vector = self.index.model.quantizer.reconstruct(code.codes)[0]
-        left = {id: one for id, one in self.items.items() if fits(dict(one.metadata), filter or {})}
+        encoded = encode([item])
+        vector = self.index.model.quantizer.reconstruct(encoded.codes)[0]
+        left = {id: other for id, other in self.items.items() if fulfils(dict(other.metadata), filter or {})}
         left.pop(item.id, None)
-        found = self.reader.search(near=item.id, k=k, filter=filter, mode="scan")
-        check_order(self.index, found, like(left, code.embeddings[0].astype(np.float32), vector), k)
+        hits = self.reader.search(near=item.id, k=k, filter=filter, mode="scan")
+        check_order(hits, scores_for(left, encoded.embeddings[0].astype(np.float32), vector), k)
 
     @invariant()
-    def all_is_there(self) -> None:
-        assert {item.id: plain(item) for item in self.index} == {
-            id: plain(item) for id, item in self.items.items()
+    def all_items_are_stored(self) -> None:
+        assert {item.id: fields(item) for item in self.index} == {
+            id: fields(item) for id, item in self.items.items()
         }
         assert len(self.index) == len(self.reader) == len(self.items)
 
 
-TestLiving = Living.TestCase
-TestLiving.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+TestChangedIndex = ChangedIndex.TestCase
+TestChangedIndex.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
 
 
 @pytest.fixture
@@ -162,7 +164,7 @@ def index(tmp_path: Path) -> MadeUpIndex:
 
 def answers(index: MadeUpIndex) -> list[list[tuple[Any, ...]]]:
     return [
-        [(hit.item.id, hit.score, hit.code, hit.log_probabilities, hit.below) for hit in hits]
+        [(hit.item.id, hit.score, hit.code, hit.log_probabilities, hit.prefix_counts) for hit in hits]
         for mode in ("auto", "scan", "paper", "fast", "exact")
         for hits in index.search_many(["a dog", "a cat", "red", "blue"], k=20, mode=mode)  # type: ignore[arg-type]
     ]
@@ -171,7 +173,7 @@ def answers(index: MadeUpIndex) -> list[list[tuple[Any, ...]]]:
 def test_a_fifth_added_live_is_found_as_in_a_rebuilt_index_and_compacted_it_is_one(
     index: MadeUpIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committing, "QUICK", 8)  # so that both ways of merging are taken
+    monkeypatch.setattr(writer, "QUICK_MERGE", 8)  # so that both ways of merging are taken
     items = made_up_items(100)
     index.add(items[:80])
     for start in [*range(80, 90), 90, 95]:
@@ -182,19 +184,19 @@ def test_a_fifth_added_live_is_found_as_in_a_rebuilt_index_and_compacted_it_is_o
     assert answers(index) == answers(rebuilt)
     index.compact()
     assert answers(index) == answers(rebuilt)
-    (one,), (other,) = index._catalogue.segments(), rebuilt._catalogue.segments()
-    assert one.fingerprint == other.fingerprint
-    for made in (index, rebuilt):
-        describe(made.path, verify=True)
-        made.close()
+    (segment,), (expected,) = index._catalogue.segments(), rebuilt._catalogue.segments()
+    assert segment.fingerprint == expected.fingerprint
+    for checked in (index, rebuilt):
+        describe(checked.path, verify=True)
+        checked.close()
 
 
 def test_text_and_image_change_apart(index: MadeUpIndex, tmp_path: Path) -> None:
-    picture = ImageBytes(b"picture", "p.png")
-    index.add([Item("a", "A text", picture, {"price": 3, "brand": "acme"}), Item("b", "Another")])
+    image = ImageBytes(b"picture", "p.png")
+    index.add([Item("a", "A text", image, {"price": 3, "brand": "acme"}), Item("b", "Another")])
     index.update([Item("a", "A new text", None, {"price": 4})])
-    (found,) = [item for item in index if item.id == "a"]
-    assert plain(found) == ("a", "A new text", b"picture", {"price": 4, "brand": "acme"})
+    (item,) = [item for item in index if item.id == "a"]
+    assert fields(item) == ("a", "A new text", b"picture", {"price": 4, "brand": "acme"})
     report = index.update([{"id": "a", "image": None}, {"id": "b", "image": b"new"}])
     assert (report.replaced, report.failures.count) == (2, 0)
     assert [item.modality for item in sorted(index, key=lambda item: item.id)] == ["text", "pair"]
@@ -209,9 +211,8 @@ def test_text_and_image_change_apart(index: MadeUpIndex, tmp_path: Path) -> None
             Item("\ud800", "x"),
         ]
     )
-    said = [str(error) for error in report.failures.first]
-    for error, part in zip(
-        said,
+    for error, message in zip(
+        report.failures.first,
         (
             "has neither text nor image",
             "is not in the index: add it",
@@ -223,7 +224,7 @@ def test_text_and_image_change_apart(index: MadeUpIndex, tmp_path: Path) -> None
         ),
         strict=True,
     ):
-        assert part in error
+        assert message in str(error)
     with pytest.raises(InputError, match="item 'nobody': is not in the index"):
         index.update([Item("nobody", "x")], strict=True)
     with pytest.raises(InputError, match="needs the id of an item"):
@@ -233,7 +234,7 @@ def test_text_and_image_change_apart(index: MadeUpIndex, tmp_path: Path) -> None
     index.close()
 
 
-def test_metadata_change_though_the_picture_is_gone(index: MadeUpIndex, tmp_path: Path) -> None:
+def test_metadata_change_though_the_image_is_gone(index: MadeUpIndex, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"picture")
     index.add([Item("a", "A text", ImageFile(str(tmp_path), "a.png"), {"price": 3})])
     (tmp_path / "a.png").unlink()
@@ -248,14 +249,14 @@ def test_what_is_changed_twice_at_once_is_changed_twice(index: MadeUpIndex) -> N
     index.add([Item("a", "one", None, {"n": 1})])
     report = index.update([{"id": "a", "metadata": {"n": 2}}, {"id": "a", "text": "two"}, Item("a", "three")])
     assert report.replaced == 3
-    assert [plain(item) for item in index] == [("a", "three", None, {"n": 2})]
+    assert [fields(item) for item in index] == [("a", "three", None, {"n": 2})]
     assert index.remove("a") == 1
     assert index.search("three") == []
     assert index.search("three").notes == ("the index is empty",)
     index.close()
 
 
-def test_bad_searches_are_said(index: MadeUpIndex) -> None:
+def test_bad_searches_are_refused(index: MadeUpIndex) -> None:
     index.add(made_up_items(4))
     with pytest.raises(InputError, match="'nobody' is not in the index"):
         index.search(near="nobody")
@@ -276,7 +277,7 @@ def test_segments_stay_while_a_reader_may_open_them(index: MadeUpIndex) -> None:
     reader = open_made_up(index.path)
     with reader._reading() as old:
         index.add([Item("new", "new")])
-        with opening(index.path):
+        with opening_segments(index.path):
             assert index.compact().after == 1
             assert len(list((index.path / "segments").iterdir())) > 1
         index.compact()
@@ -284,8 +285,8 @@ def test_segments_stay_while_a_reader_may_open_them(index: MadeUpIndex) -> None:
         # The version that is being read is whole, though its files have no names any more.
         assert len(old.searcher) == len(reader) == 9
         assert len({entry.id for _, entry in reader._catalogue.walk()}) == 9
-        assert sorted(old.segments[1].exact[:, 0].tolist()) == sorted(
-            coded(made_up_items(9)).embeddings[:, 0].tolist()
+        assert sorted(old.segments[1].embeddings[:, 0].tolist()) == sorted(
+            encode(made_up_items(9)).embeddings[:, 0].tolist()
         )
     assert len(reader.search("new", k=99)) == 10
     reader.close()
@@ -314,7 +315,7 @@ def test_threads_of_a_process_take_turns(index: MadeUpIndex) -> None:
     index.close()
 
 
-def test_what_nobody_names_leaves_the_disk(index: MadeUpIndex) -> None:
+def test_compacting_frees_the_space_of_removed_images(index: MadeUpIndex) -> None:
     items = [Item(f"{n}", None, ImageBytes(bytes([n]) * 20_000, f"{n}.png")) for n in range(50)]
     index.add([*items, Item("text", "text")])
     index.remove([item.id for item in items[1:]])
@@ -323,9 +324,9 @@ def test_what_nobody_names_leaves_the_disk(index: MadeUpIndex) -> None:
     assert describe(index.path)["bytes"] < before - 49 * 20_000
     (kept,) = [item.image for item in index if item.image is not None]
     assert kept.read() == bytes([0]) * 20_000
-    assert index.compact() == committing.Compacted(1, 1, 0)
+    assert index.compact() == writer.Compacted(1, 1, 0)
     index.remove(item.id for item in index)
-    assert index.compact() == committing.Compacted(1, 0, 2)
+    assert index.compact() == writer.Compacted(1, 0, 2)
     assert len(index) == 0
     assert describe(index.path, verify=True)["segments"] == 0
     index.close()
@@ -363,8 +364,8 @@ def test_one_text_is_not_several_queries(tmp_path: Path) -> None:
         index.search_many("cat")
 
 
-def test_more_beams_than_items_are_no_more_than_items(tmp_path: Path) -> None:
+def test_more_beams_than_items_find_what_as_many_beams_find(tmp_path: Path) -> None:
     with open_made_up(tmp_path / "index") as index:
         index.add(made_up_items(30))
-        few, many = (index.search("red", k=30, beam=beam, mode="paper") for beam in (30, 2_000_000_000))
+        few, many = (index.search("red", k=30, beam=beam, mode="paper") for beam in (30, MAX_BEAMS))
         assert [hit.item.id for hit in many] == [hit.item.id for hit in few]
