@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from genius.errors import DamagedError, GeniusError
+from genius.errors import DamagedError, FilterTimeoutError, GeniusError
 from genius.index import sqlite
 from genius.index.catalogue import FILE, Catalogue
-from genius.index.sqlite import TooLongError
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, open_made_up
 
@@ -104,9 +103,9 @@ def test_a_query_is_embedded_before_a_version_is_held(
 
 def test_a_filter_has_a_deadline(index: MadeUpIndex) -> None:
     index.filter_seconds = 0
-    with pytest.raises(TooLongError, match=r"takes more than 0 seconds: use fewer .* filter_seconds"):
+    with pytest.raises(FilterTimeoutError, match=r"takes more than 0 seconds: use fewer .* filter_seconds"):
         index.search("text", filter={"number": {"$lt": 9}})
-    with pytest.raises(TooLongError):
+    with pytest.raises(FilterTimeoutError):
         index.prepare({"number": {"$lt": 9}})
     assert len(index.search("text", k=300)) == 300  # what has no filter has no deadline
     index.filter_seconds = 60

@@ -187,7 +187,7 @@ def fit_temperature(codebooks: Sequence[np.ndarray], vectors: np.ndarray, codes:
     """The one temperature of all levels under which `codes` are likeliest, given the codes before them.
 
     One for all levels, though each by itself would be likelier with its own: sums of scores on different
-    scales order whole codes worse (hit rate @5 of beams 35.3 instead of 39.3; docs/log.md).
+    scales order whole codes worse (hit rate @5 of beams 35.3 instead of 39.3; research/log.md).
 
     Args:
         codebooks: the vectors of each level, [codes, width].

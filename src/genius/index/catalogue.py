@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from genius.errors import InputError, MismatchError
+from genius.errors import FilterTimeoutError, InputError, MismatchError
 from genius.index.entries import COLUMNS, Entry
 from genius.index.filters import Condition
-from genius.index.sqlite import Database, TooLongError
+from genius.index.sqlite import Database
 
 FILE = "catalogue.sqlite"
 FORMAT = 2
@@ -148,14 +148,14 @@ class Catalogue(Database):
     def where(self, condition: Condition) -> np.ndarray:
         """The keys of the items whose metadata fulfil a condition: int64, sorted.
 
-        Raises TooLongError if it takes more than `filter_seconds`.
+        Raises FilterTimeoutError if it takes more than `filter_seconds`.
         """
         query = f"SELECT item_key FROM items WHERE {condition.sql} ORDER BY item_key"
         try:
             with self._deadline(self.filter_seconds):
                 rows = self._query(query, *condition.values)
-        except TooLongError as error:
-            raise TooLongError(
+        except FilterTimeoutError as error:
+            raise FilterTimeoutError(
                 f"this filter takes more than {self.filter_seconds:g} seconds: use fewer conditions, or give "
                 "it longer by the index's filter_seconds"
             ) from error

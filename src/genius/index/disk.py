@@ -9,19 +9,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from genius.errors import GeniusError
+from genius.errors import DISK_ADVICE, WRITTEN, DiskError
 
-WRITTEN = "written to"
-_ROOM = "make room there and do it again"
-_RIGHTS = "give the user who runs this the right to, or take a copy"
-_WAYS_OUT = {
-    errno.ENOSPC: _ROOM,
-    errno.EDQUOT: _ROOM,
-    errno.EROFS: _RIGHTS,
-    errno.EACCES: _RIGHTS,
-    errno.EPERM: _RIGHTS,
-    errno.EIO: "look whether the disk is sound",
-}
 _OF_SQLITE = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_READONLY: errno.EROFS,
@@ -30,26 +19,13 @@ _OF_SQLITE = {
 }
 
 
-class DiskError(GeniusError):
-    """The disk is full, may not be used, or fails.
-
-    Attributes:
-        reason: what is wrong, without where it is.
-    """
-
-    def __init__(self, place: Path | str, number: int, doing: str, what: str | None = None) -> None:
-        self.reason = what or os.strerror(number)
-        kept = "; what was committed before is there" if doing == WRITTEN else ""
-        super().__init__(f"{place} could not be {doing}: {self.reason}{kept}: {_WAYS_OUT[number]}")
-
-
 @contextlib.contextmanager
 def translate_disk_errors(path: Path, doing: str = WRITTEN) -> Iterator[None]:
     """Within, an error of the disk is raised as a DiskError; `doing` says what failed, as in "opened"."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _WAYS_OUT:
+        if error.errno not in DISK_ADVICE:
             raise
         raise DiskError(error.filename or path, error.errno, doing) from error
 

@@ -20,7 +20,7 @@ import numpy as np
 from genius.data.collection import Failures
 from genius.data.images import image_source
 from genius.data.records import Item
-from genius.errors import InputError
+from genius.errors import InputError, ItemError
 from genius.index import writer as segment_writer
 from genius.index.catalogue import Catalogue
 from genius.index.entries import Entry, entry_of, image_hash_of, item_of, must_be_kept
@@ -34,15 +34,6 @@ Change = Item | Mapping[str, Any]
 CHANGE_FIELDS = ("id", "text", "image", "metadata")
 CHUNK = 512
 """How many items are encoded at a time."""
-
-
-class ItemError(InputError):
-    """What is wrong with one of several items."""
-
-    def __init__(self, id: str, error: InputError) -> None:
-        super().__init__(f"item {id!r}: {error}")
-        self.id, self.why = id, error.reason
-        self.reason = f"item {id!r}: {error.reason}"  # without the path of its file, for remote users
 
 
 @dataclass

@@ -142,7 +142,7 @@ class FilterCache:
         return Selection(searcher.restricted(allowed), ())
 
     def fulfilling(self, catalogue: Catalogue, condition: Condition) -> Searcher:
-        """What finds only the items that fulfil a condition. Raises TooLongError."""
+        """What finds only the items that fulfil a condition. Raises FilterTimeoutError."""
         with self._lock:
             searcher = self._cached.get(condition)
             if searcher is not None:

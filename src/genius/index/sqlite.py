@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from genius.errors import DamagedError, GeniusError
+from genius.errors import DamagedError, FilterTimeoutError, GeniusError
 from genius.index.disk import disk_error_of_sqlite
 
 BUSY_SECONDS = 60
@@ -24,10 +24,6 @@ DEADLINE_STEPS = 1000
 """How many steps SQLite's virtual machine does between two looks at the clock, where there is a deadline."""
 
 Connections = list[tuple[threading.Thread, sqlite3.Connection]]
-
-
-class TooLongError(GeniusError):
-    """What was asked of the database takes longer than it may."""
 
 
 class Database:
@@ -109,7 +105,7 @@ class Database:
 
     @contextlib.contextmanager
     def _deadline(self, seconds: float) -> Iterator[None]:
-        """Queries of this thread within it are interrupted after so many seconds, with a TooLongError."""
+        """Within, queries of this thread are interrupted after this time, with a FilterTimeoutError."""
         connection, end = self._connection, time.monotonic() + seconds
         connection.set_progress_handler(lambda: time.monotonic() >= end, DEADLINE_STEPS)
         try:
@@ -124,7 +120,7 @@ class Database:
             yield
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-                raise TooLongError(f"{self.path} was queried for too long: ask for less") from error
+                raise FilterTimeoutError(f"{self.path} was queried for too long: ask for less") from error
             raise disk_error_of_sqlite(self.path, error) or GeniusError(
                 f"{self.path} can't be used now: {error}; try again in a moment"
             ) from error
