@@ -232,7 +232,7 @@ class Model:
     def record_fusion_inputs(
         self, images: Sequence[Image.Image | None], texts: Sequence[str]
     ) -> FusionInputs:
-        """The embeddings of records by token fusion, which has none by modality: the whole is used for each."""
+        """The embeddings of records by token fusion, which has none by modality and repeats the whole."""
         embeddings = self.embed_records(images, texts)
         has_image = np.array([image is not None for image in images], bool)
         has_text = np.array([bool(text) for text in texts], bool)

@@ -148,7 +148,8 @@ def _embedded(model: Model, queries: Sequence[Query]) -> FusionInputs:
     """Whole records have all their pictures loaded before they are embedded: so not too many at once."""
     if model.uses_features:
         return model.fusion_inputs(queries)
-    return concatenate([model.fusion_inputs(queries[part]) for part in pixel_batches([query.image for query in queries])])
+    batches = pixel_batches([query.image for query in queries])
+    return concatenate([model.fusion_inputs(queries[batch]) for batch in batches])
 
 
 def asked_by_item(model: Model, found: tuple[np.ndarray, np.ndarray], want: Modality | None) -> Asked:
