@@ -3,8 +3,8 @@
     score = w · ⟨φ_q, φ_c⟩ + (1 − w) · (⟨z_q, ẑ_c⟩ − ‖ẑ_c‖² / 2)
 
 The two see different things: joined embeddings know an item finely, its code where training drew the queries
-that ask for it. Together they find more than either (research/log.md); w is chosen on validation. The second term
-is half of −‖z_q − ẑ_c‖², up to what depends on the query alone. Written as one inner product of wider
+that ask for it. Together they find more than either (research/log.md); w is chosen on validation. The second
+term is half of −‖z_q − ẑ_c‖², up to what depends on the query alone. Written as one inner product of wider
 vectors, so that whoever can compare embeddings can compare these.
 """
 
