@@ -45,16 +45,16 @@ lint:  ## check style and formatting
 types:  ## check types
 	@echo "==> mypy";   $(BIN)/mypy --strict src
 
-fix:  ## mend what ruff can mend, and remake the pages that are generated
+fix:  ## fix what ruff can fix, and regenerate the generated pages
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 	@$(MAKE) --no-print-directory pages
 
-docs: install pages  ## remake the pages that are generated, and build the site into out/site
+docs: install pages  ## regenerate the generated pages, and build the site into out/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "the site is in out/site"
 
 pages:
-	@$(BIN)/python -m genius.cli.reference docs/cli.md
-	@$(BIN)/python -m genius.train.reference docs/recipes.md
+	@$(BIN)/python tools/cli_reference.py docs/cli.md
+	@$(BIN)/python tools/recipe_reference.py docs/recipes.md
 
 wheel: install  ## build the wheel into dist/
 	@rm -f dist/*.whl && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -148,7 +148,7 @@ def train_decoder(
         )
         for some in (training, validation)
     )
-    learned = DecoderStage(settings, quantizer, stage.check().modality_of, asked, known, seed=seed)
+    learned = DecoderStage(settings, quantizer, stage.code_quality().modality_of, asked, known, seed=seed)
     train(
         learned, settings.loop, work / f"decoder-{trained_on(quantizer.codebooks, seed, settings)}", seed=seed
     )
@@ -162,7 +162,7 @@ def judge(stage: QuantizerStage, judged: EmbeddedCorpus, learned: Decoder | None
     quantizer, modality = stage.quantizer(), judged.pool.modality
     codes = quantizer.codes(stage.all_vectors(judged.items), modality)
     units, pool = quantizer.units(codes), CodePool(codes, quantizer.codebooks, quantizer.semantic)
-    decoders: dict[str, Decoder] = {"geometry": Geometry(quantizer.codebooks, stage.check().temperature)}
+    decoders: dict[str, Decoder] = {"geometry": Geometry(quantizer.codebooks, stage.code_quality().temperature)}
     if learned is not None:
         decoders["learned"] = learned
     hits: dict[str, dict[Task, float]] = {}

@@ -232,7 +232,7 @@ class Model:
     def record_fusion_inputs(
         self, images: Sequence[Image.Image | None], texts: Sequence[str]
     ) -> FusionInputs:
-        """The embeddings of records by token fusion; it has none by modality, so the whole stands for each."""
+        """Embeddings of records by token fusion; it has none by modality, so the whole stands for each."""
         embeddings = self.embed_records(images, texts)
         has_image = np.array([image is not None for image in images], bool)
         has_text = np.array([bool(text) for text in texts], bool)

@@ -130,7 +130,7 @@ def test_beams_equal_those_of_generate_in_the_same_order(name: str, shape: str) 
     searched = beam_search(decoder, Trie.build(codes), vectors, beams)
     for query, expected in enumerate(generate(network, vectors, codes, beams)):
         assert [tuple(code) for code in searched.codes[query].tolist()] == [code for code, _ in expected]
-        np.testing.assert_allclose(searched.scores[query], [score for _, score in expected], atol=1e-3)
+        np.testing.assert_allclose(searched.log_probs[query], [score for _, score in expected], atol=1e-3)
 
 
 # --- beside brute force
@@ -153,7 +153,7 @@ def all_log_probs(network: T5Decoder, vectors: np.ndarray, codes: np.ndarray, *,
 def test_a_beam_as_wide_as_the_pool_is_exhaustive(name: str, known: bool) -> None:
     vectors = queries(5)
     first = np.array([0, 1, 2, 0, 1]) if known else None
-    searched = beam_search(DECODERS[name], TRIE, vectors, len(CODES), first=first)
+    searched = beam_search(DECODERS[name], TRIE, vectors, len(CODES), modality_code=first)
     scores, items = ranked_items(TRIE, searched, len(CODES))
     expected = all_log_probs(NETWORK, vectors, CODES, known=known)
     if first is not None:
@@ -172,12 +172,13 @@ def test_searches_are_batch_invariant(data: st.DataObject) -> None:
     first = data.draw(st.none() | st.lists(st.integers(-1, 3), min_size=count, max_size=count))
     wanted = None if first is None else np.array(first)
     decoder, vectors = DECODERS[data.draw(st.sampled_from(sorted(DECODERS)))], queries(count)
-    together = beam_search(decoder, TRIE, vectors, 12, first=wanted)
+    together = beam_search(decoder, TRIE, vectors, 12, modality_code=wanted)
     for query in range(count):
         own = slice(query, query + 1)
-        alone = beam_search(decoder, TRIE, vectors[own], 12, first=None if wanted is None else wanted[own])
+        own_code = None if wanted is None else wanted[own]
+        alone = beam_search(decoder, TRIE, vectors[own], 12, modality_code=own_code)
         np.testing.assert_array_equal(alone.codes[0], together.codes[query])
-        np.testing.assert_allclose(alone.scores[0], together.scores[query], atol=1e-4)
+        np.testing.assert_allclose(alone.log_probs[0], together.log_probs[query], atol=1e-4)
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -222,7 +223,7 @@ def test_the_network_works_for_living_queries_only(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("name", DECODERS)
 def test_no_queries_find_nothing(name: str) -> None:
     for first in (None, np.zeros(0, np.int64)):
-        assert beam_search(DECODERS[name], TRIE, queries(0), 5, first=first).codes.shape == (0, 5, 4)
+        assert beam_search(DECODERS[name], TRIE, queries(0), 5, modality_code=first).codes.shape == (0, 5, 4)
 
 
 @pytest.mark.parametrize("name", DECODERS)

@@ -9,9 +9,9 @@ from genius.decode import geometry as module
 from genius.decode.decoder import Decoder
 from genius.decode.geometry import MEMORY, Geometry, fit_temperature, row_by_row_products
 from genius.errors import InputError
-from genius.search.beam import walk
+from genius.search.beam import beam_search
 from genius.search.codes import PackedCodes
-from genius.search.segment_view import Part
+from genius.search.segment_view import SegmentView
 from tests.oracles.geometry import ReadableGeometry
 
 SIZES = [3, 40, 30, 20, 16]
@@ -117,18 +117,20 @@ def test_beams_equal_the_readable_ones_and_are_batch_invariant(limit: int | None
     rng = np.random.default_rng(2)
     codebooks = some_codebooks(rng, SIZES, WIDTH)
     packed, _ = PackedCodes.build(rng.integers(0, SIZES, (3000, 5)), SIZES, 1)
-    vectors, first = rng.normal(size=(6, WIDTH)).astype(np.float32), np.array([0, 1, 2, -1, -1, 0])
-    geometry = Geometry(codebooks, 0.8, memory_of(3))
-    expected = walk(ReadableGeometry(codebooks, 0.8), [Part(packed)], vectors, 15, first=first, limit=limit)
-    beams = walk(geometry, [Part(packed)], vectors, 15, first=first, limit=limit)
+    vectors, wanted = rng.normal(size=(6, WIDTH)).astype(np.float32), np.array([0, 1, 2, -1, -1, 0])
+    geometry, segments = Geometry(codebooks, 0.8, memory_of(3)), [SegmentView(packed)]
+    expected = beam_search(
+        ReadableGeometry(codebooks, 0.8), segments, vectors, 15, modality_code=wanted, limit=limit
+    )
+    beams = beam_search(geometry, segments, vectors, 15, modality_code=wanted, limit=limit)
     np.testing.assert_array_equal(beams.starts, expected.starts)
-    np.testing.assert_allclose(beams.scores, expected.scores, atol=1e-4)
+    np.testing.assert_allclose(beams.log_probs, expected.log_probs, atol=1e-4)
     for query in range(6):
         own = slice(query, query + 1)
-        alone = walk(geometry, [Part(packed)], vectors[own], 15, first=first[own], limit=limit)
+        alone = beam_search(geometry, segments, vectors[own], 15, modality_code=wanted[own], limit=limit)
         rows = slice(beams.bounds[query], beams.bounds[query + 1])
         np.testing.assert_array_equal(alone.starts, beams.starts[:, rows])
-        np.testing.assert_array_equal(alone.scores, beams.scores[rows])
+        np.testing.assert_array_equal(alone.log_probs, beams.log_probs[rows])
 
 
 def test_logits_of_many_rows_round_as_those_of_one_at_any_place() -> None:

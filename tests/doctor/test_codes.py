@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genius.doctor.codes import agreement, buckets, confusion, distinct, level_use, purity
+from genius.doctor.codes import agreement, confusion, distinct_contents, level_use, measure_buckets, purity
 from genius.errors import InputError
 
 
@@ -33,15 +33,15 @@ def test_the_same_content_may_share_a_code_and_other_content_should_not() -> Non
     vectors = np.eye(6, 8, dtype=np.float32)
     vectors[1] = vectors[0] + 1e-7  # the same, but for rounding
     codes = np.array([[0, 1], [0, 1], [1, 7], [1, 7], [1, 8], [2, 0]], np.uint16)
-    found = buckets(codes, vectors, modality=np.array([0, 0, 1, 1, 1, 2]))
-    assert (found.items, found.unique, found.contents, found.largest) == (6, 4, 5, 2)
-    assert found.own == pytest.approx(3 / 5)
-    assert [(group.modality, group.items, group.colliding) for group in found.groups] == [
+    buckets = measure_buckets(codes, vectors, modality=np.array([0, 0, 1, 1, 1, 2]))
+    assert (buckets.items, buckets.distinct_codes, buckets.distinct_contents, buckets.largest) == (6, 4, 5, 2)
+    assert buckets.own_code == pytest.approx(3 / 5)
+    assert [(group.modality, group.items, group.colliding) for group in buckets.by_modality] == [
         ("image", 2, 0),
         ("text", 3, 2),
         ("pair", 1, 0),
     ]
-    assert distinct(codes, vectors).tolist() in ([0, 2, 3, 4, 5], [1, 2, 3, 4, 5])
+    assert distinct_contents(codes, vectors).tolist() in ([0, 2, 3, 4, 5], [1, 2, 3, 4, 5])
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=40))
@@ -50,24 +50,26 @@ def test_own_codes_by_brute_force(pairs: list[tuple[int, int]]) -> None:
     contents = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
     vectors = np.stack([contents[pair] for pair in pairs])
     codes = np.array([[code] for code, _ in pairs], np.uint16)
-    found = buckets(codes, vectors, np.zeros(len(pairs), np.int64))
-    below = {code: {pair for pair in pairs if pair[0] == code} for code, _ in pairs}
-    assert found.contents == len(set(pairs))
-    assert found.own == pytest.approx(sum(len(own) == 1 for own in below.values()) / len(set(pairs)))
-    assert found.groups[0].colliding == sum(len(below[code]) > 1 for code, _ in pairs)
+    buckets = measure_buckets(codes, vectors, np.zeros(len(pairs), np.int64))
+    contents_of = {code: {pair for pair in pairs if pair[0] == code} for code, _ in pairs}
+    assert buckets.distinct_contents == len(set(pairs))
+    assert buckets.own_code == pytest.approx(
+        sum(len(own) == 1 for own in contents_of.values()) / len(set(pairs))
+    )
+    assert buckets.by_modality[0].colliding == sum(len(contents_of[code]) > 1 for code, _ in pairs)
 
 
 def test_purity_by_hand() -> None:
-    first = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 2])
+    modality_codes = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 2])
     modality = np.array([0, 0, 1, 1, 1, 2, 2, 2, 2, 0])
-    table = confusion(first, modality, 3)
+    table = confusion(modality_codes, modality, 3)
     assert table.tolist() == [[2, 1, 0], [0, 2, 0], [1, 0, 4]]
     assert purity(table) == pytest.approx((2 + 2 + 4) / 10)
 
 
 def test_agreement_is_of_leading_codes() -> None:
-    one = np.array([[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4]])
-    other = np.array([[1, 2, 3, 9], [1, 2, 9, 4], [1, 9, 3, 4], [9, 2, 3, 4]])
-    assert agreement(one, other) == (0.75, 0.5, 0.25)
+    codes = np.array([[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4]])
+    others = np.array([[1, 2, 3, 9], [1, 2, 9, 4], [1, 9, 3, 4], [9, 2, 3, 4]])
+    assert agreement(codes, others) == (0.75, 0.5, 0.25)
     with pytest.raises(InputError, match="pairs of codes"):
-        agreement(one, other[:2])
+        agreement(codes, others[:2])

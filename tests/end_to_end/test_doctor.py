@@ -63,11 +63,11 @@ def home(tmp_path_factory: pytest.TempPathFactory, miniature: Path) -> Path:
                 cache=folder / "cache",
                 work=folder / "work",
             )
-        found = examine(Tree(miniature), Model.open(folder / "brief"), cache=folder / "cache")
-    books = Codebooks(found.items.vectors.shape[1], brief.codebooks)
-    modality = torch.from_numpy(found.items.modality.astype(np.int64))
-    books.init(torch.from_numpy(found.items.vectors), modality, torch.Generator().manual_seed(0))
-    arrays = [book.numpy() for book in books.vectors_by_level()]
+        items = examine(Tree(miniature), Model.open(folder / "brief"), cache=folder / "cache").items
+    books = Codebooks(items.vectors.shape[1], brief.codebooks)
+    modality = torch.from_numpy(items.modality.astype(np.int64))
+    books.start(torch.from_numpy(items.vectors), modality, torch.Generator().manual_seed(0))
+    arrays = [book.numpy() for book in books.arrays()]
     _with_codebooks(folder / "brief", arrays, folder / "good")
     random = np.random.default_rng(0)
     others = [random.normal(size=array.shape).astype(np.float32) for array in arrays]
@@ -99,14 +99,19 @@ def doctor(model: Path, tree: Path, *more: str, code: int = 0) -> str:
 
 def test_a_model_that_searches(home: Path, miniature: Path, tmp_path: Path) -> None:
     shown = doctor(home / "good", miniature, "--pictures", str(tmp_path), "--split", "test")
-    for part in ("where recall is lost", "oven_task8", "first codes (given), 100.00 % pure", "mean cosine"):
+    for part in (
+        "where recall is lost",
+        "oven_task8",
+        "modality codes (given), 100.00 % pure",
+        "mean cosine",
+    ):
         assert part in shown
-    pictures = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.png")}
-    assert pictures >= {"use.png", "recall.png", "survival.png", "map.png"}
-    assert len([name for name in pictures if name.startswith("codes/level")]) == 9
-    for name in pictures:
-        with Image.open(tmp_path / name) as picture:
-            picture.load()
+    images = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.png")}
+    assert images >= {"use.png", "recall.png", "survival.png", "map.png"}
+    assert len([name for name in images if name.startswith("codes/level")]) == 9
+    for name in images:
+        with Image.open(tmp_path / name) as image:
+            image.load()
 
 
 def test_a_broken_model_exits_with_1_and_says_so(home: Path, miniature: Path) -> None:
@@ -116,55 +121,55 @@ def test_a_broken_model_exits_with_1_and_says_so(home: Path, miniature: Path) ->
 
 
 def test_json_is_one_object_with_figures_that_fit_a_direct_examination(home: Path, miniature: Path) -> None:
-    found = json.loads(doctor(home / "good", miniature, "--json", "--queries", "3"))
+    figures = json.loads(doctor(home / "good", miniature, "--json", "--queries", "3"))
     tree, model = Tree(miniature), Model.open(home / "good")
     direct = examine(tree, model, cache=home / "cache", queries=3)
-    assert found["verdict"]["state"] == direct.verdict.state
-    assert found["queries"] == 8 * 3
-    assert found["recall"]["codes"]["mean"] == pytest.approx(direct.health.codes)
-    assert found["coding"]["sizes"] == [3, *[24] * 6]
-    # Every picture and text of the miniature stands in three data sets: these are one content.
-    assert found["buckets"]["items"] == 102
-    assert found["buckets"]["contents"] < 60
+    assert figures["verdict"]["state"] == direct.verdict.state
+    assert figures["queries"] == 8 * 3
+    assert figures["recall"]["codes"]["mean"] == pytest.approx(direct.health.codes)
+    assert figures["code_spec"]["sizes"] == [3, *[24] * 6]
+    # Every image and text of the miniature stands in three data sets: these are one content.
+    assert figures["buckets"]["items"] == 102
+    assert figures["buckets"]["distinct_contents"] < 60
     items = {item.id: item for item in tree.items("val")}
     for task in direct.tasks:
-        for known in task.positives:
-            assert all(direct.items.modality[number] == task.want for number in known)
-    assert direct.ids == list(items)
+        for positives in task.positives:
+            assert all(direct.items.modality[number] == task.want for number in positives)
+    assert direct.item_ids == list(items)
     np.testing.assert_array_equal(
         model.quantizer.codes(direct.items.vectors, direct.items.modality), direct.items.codes
     )
 
 
-def test_a_learned_first_code_is_judged_by_what_it_stands_for(home: Path, miniature: Path) -> None:
+def test_a_learned_modality_code_is_judged_by_what_it_stands_for(home: Path, miniature: Path) -> None:
     health = examine(Tree(miniature), Model.open(home / "learned"), cache=home / "cache").health
     table = np.array(health.confusion)
     assert table.sum() == 102
     assert health.purity == pytest.approx(table.max(axis=1).sum() / 102)
-    assert health.coding.first == "learned"
+    assert health.code_spec.modality_code == "learned"
 
 
 def test_a_sample_of_queries_keeps_what_belongs_to_each(home: Path, miniature: Path) -> None:
     tree, model = Tree(miniature), Model.open(home / "good")
-    source = open_source(model, tree, home / "cache")
-    for task in read_queries(tree, source, read_items(tree, source, "val"), "val"):
-        some = sampled(task, 2, seed=0)
-        assert len(some) == 2
-        assert sampled(task, 2, seed=0).ids == some.ids
-        for row, name in enumerate(some.ids):
+    source = corpus_source(model, tree, home / "cache")
+    for task in read_queries(tree, source, read_pool(tree, source, "val"), "val"):
+        sample = sampled(task, 2, seed=0)
+        assert len(sample) == 2
+        assert sampled(task, 2, seed=0).ids == sample.ids
+        for row, name in enumerate(sample.ids):
             before = task.ids.index(name)
-            assert some.positives(row).tolist() == task.positives(before).tolist()
-            assert some.contents.image[row] == task.contents.image[before]
+            assert sample.positives(row).tolist() == task.positives(before).tolist()
+            assert sample.contents.image[row] == task.contents.image[before]
         assert sampled(task, 99, seed=0) is task
 
 
-def test_vectors_that_are_no_numbers_are_a_verdict_and_no_crash(
+def test_vectors_that_are_not_finite_are_a_verdict_and_no_crash(
     home: Path, miniature: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Model.vectors
 
-    def spoilt(self: Model, parts: object) -> np.ndarray:
-        vectors = real(self, parts)  # type: ignore[arg-type]
+    def spoilt(self: Model, inputs: object) -> np.ndarray:
+        vectors = real(self, inputs)  # type: ignore[arg-type]
         vectors[::5] = np.nan
         return vectors
 
@@ -177,13 +182,13 @@ def test_what_can_t_be_examined(home: Path, miniature: Path, tmp_path: Path) -> 
         doctor(home / "dense", miniature)
     with pytest.raises(InputError, match="--split should be one of train, val, test"):
         doctor(home / "good", miniature, "--split", "dev")
-    with pytest.raises(InputError, match="say with --pictures where"):
+    with pytest.raises(InputError, match="say with --plots where"):
         doctor(home / "good", miniature, "--code", "*,1")
     with pytest.raises(InputError, match="a code is written with commas"):
-        doctor(home / "good", miniature, "--code", "one", "--pictures", str(tmp_path))
+        doctor(home / "good", miniature, "--code", "one", "--plots", str(tmp_path))
     doctor(home / "good", miniature, "--queries", "0", code=2)
 
 
-def test_a_sheet_of_a_code_that_one_asks_for(home: Path, miniature: Path, tmp_path: Path) -> None:
+def test_a_sheet_of_a_given_code(home: Path, miniature: Path, tmp_path: Path) -> None:
     doctor(home / "good", miniature, "--pictures", str(tmp_path), "--code", "1", "--code", "*,999", "--json")
     assert [path.name for path in (tmp_path / "codes").iterdir()] == ["level1_code1.png"]

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 import pytest
 
-pytest.importorskip("fastapi")
-
-from genius.serve.batching import Batcher
+from genius.serve.batching import Batcher, SearchJob
 from genius.serve.errors import ApiError
-from genius.serve.thread_pool import ThreadPool
+from genius.serve.schemas import SearchRequest
+
+pytest.importorskip("fastapi")
 
 
 class Held:
-    """Work that begins when it is let go; 13 is an error."""
+    """Work that waits for `go`; it fails for 13 alone, and for a batch with 99."""
 
     def __init__(self) -> None:
         self.go, self.begun = threading.Event(), threading.Event()
@@ -36,7 +36,7 @@ async def settle(batcher: Batcher[int, int], waiting: int) -> None:
         await asyncio.sleep(0)
 
 
-def test_what_arrives_together_is_done_together() -> None:
+def test_jobs_that_arrive_together_are_done_together() -> None:
     held = Held()
     sizes: list[int] = []
     batcher: Batcher[int, int] = Batcher(
@@ -51,14 +51,14 @@ def test_what_arrives_together_is_done_together() -> None:
         held.go.set()
         return await asyncio.gather(first, *others, return_exceptions=True)
 
-    found = asyncio.run(run())
-    assert [str(one) if isinstance(one, ValueError) else one for one in found] == [0, 2, 4, "13", 8, 10]
+    results = asyncio.run(run())
+    assert [str(one) if isinstance(one, ValueError) else one for one in results] == [0, 2, 4, "13", 8, 10]
     assert held.batches == [[0], [1, 2, 13, 4], [5]]
     assert sizes == [1, 4, 1]
     batcher.close()
 
 
-def test_too_many_are_refused_and_the_accepted_are_answered_at_the_end() -> None:
+def test_too_many_jobs_are_refused_and_the_accepted_ones_finished() -> None:
     held = Held()
     batcher: Batcher[int, int] = Batcher(held, max_batch=1, max_waiting=2, seconds=60)
 
@@ -79,22 +79,22 @@ def test_too_many_are_refused_and_the_accepted_are_answered_at_the_end() -> None
     asyncio.run(run())
 
 
-def test_closing_answers_what_waits() -> None:
+def test_closing_finishes_the_jobs_that_wait() -> None:
     held = Held()
     batcher: Batcher[int, int] = Batcher(held, max_batch=2, max_waiting=10, seconds=60)
 
     async def run() -> list[int]:
-        asked = [asyncio.ensure_future(batcher.submit(number)) for number in range(5)]
+        submitted = [asyncio.ensure_future(batcher.submit(number)) for number in range(5)]
         await asyncio.to_thread(held.begun.wait)
         closing = asyncio.ensure_future(asyncio.to_thread(batcher.close))
         held.go.set()
         await closing
-        return await asyncio.gather(*asked)
+        return await asyncio.gather(*submitted)
 
     assert asyncio.run(run()) == [0, 2, 4, 6, 8]
 
 
-def test_what_takes_too_long_is_told_so_and_not_begun() -> None:
+def test_a_job_that_takes_too_long_times_out_and_one_that_waits_is_not_begun() -> None:
     held = Held()
     batcher: Batcher[int, int] = Batcher(held, max_batch=1, max_waiting=10, seconds=0.01)
 
@@ -110,7 +110,7 @@ def test_what_takes_too_long_is_told_so_and_not_begun() -> None:
     assert held.batches == [[1]]  # nobody waited for the second any more
 
 
-def test_each_group_is_answered_when_it_is_ready() -> None:
+def test_each_group_is_answered_as_soon_as_it_is_done() -> None:
     even, odd = threading.Event(), threading.Event()
     begun, odd_begun, done = threading.Event(), threading.Event(), []
 
@@ -133,7 +133,7 @@ def test_each_group_is_answered_when_it_is_ready() -> None:
         assert await asyncio.gather(first, others[0], others[1], others[3]) == [0, 2, 4, 6]
         assert not others[2].done()
         await asyncio.to_thread(odd_begun.wait)
-        others[4].cancel()  # too late to be left out, as the group is being worked on
+        others[4].cancel()  # too late to be left out, as its group is under way
         odd.set()
         assert await others[2] == 1
 
@@ -142,21 +142,21 @@ def test_each_group_is_answered_when_it_is_ready() -> None:
     assert done == [[0], [2, 4, 6], [1, 3]]
 
 
-def test_who_has_gone_before_the_turn_of_the_group_is_left_out() -> None:
+def test_a_job_that_was_cancelled_before_its_group_is_left_out() -> None:
     held = Held()
     batcher: Batcher[int, int] = Batcher(
         held, max_batch=9, max_waiting=9, seconds=60, key=lambda number: number
     )
 
     async def run() -> None:
-        asked = [asyncio.ensure_future(batcher.submit(0))]
+        submitted = [asyncio.ensure_future(batcher.submit(0))]
         await asyncio.to_thread(held.begun.wait)
-        asked += [asyncio.ensure_future(batcher.submit(number)) for number in (1, 2)]
+        submitted += [asyncio.ensure_future(batcher.submit(number)) for number in (1, 2)]
         await settle(batcher, 2)
-        asked[2].cancel()
+        submitted[2].cancel()
         await asyncio.sleep(0)
         held.go.set()
-        assert await asyncio.gather(*asked[:2]) == [0, 2]
+        assert await asyncio.gather(*submitted[:2]) == [0, 2]
 
     asyncio.run(run())
     batcher.close()
@@ -182,14 +182,14 @@ def test_an_error_in_counting_stops_nothing() -> None:
     assert waits
 
 
-def test_answers_that_are_too_few_are_an_error() -> None:
+def test_too_few_results_are_an_error() -> None:
     batcher: Batcher[int, int] = Batcher(lambda numbers: [], max_batch=4, max_waiting=9, seconds=60)
     with pytest.raises(RuntimeError, match="1 jobs, but 0 results"):
         asyncio.run(batcher.submit(1))
     batcher.close()
 
 
-def test_an_error_of_the_work_is_everybodys() -> None:
+def test_an_error_of_the_work_is_raised_for_all_its_jobs() -> None:
     held = Held()
     held.go.set()
     batcher: Batcher[int, int] = Batcher(held, max_batch=4, max_waiting=10, seconds=60)
@@ -199,21 +199,14 @@ def test_an_error_of_the_work_is_everybodys() -> None:
     batcher.close()
 
 
-def test_a_pool_has_its_limits() -> None:
-    go, pool = threading.Event(), ThreadPool(1, 1, 60, "test")
-    late = ThreadPool(1, 1, 0.01, "test")
+def test_searches_share_a_batch_unless_their_options_differ() -> None:
+    def key(**fields: object) -> bytes:
+        return SearchJob(SearchRequest.model_validate(fields), None).batch_key
 
-    async def run() -> None:
-        accepted = [asyncio.ensure_future(pool.run(go.wait)) for _ in range(2)]
-        await asyncio.sleep(0)
-        with pytest.raises(ApiError, match="too many"):
-            await pool.run(go.wait)
-        with pytest.raises(ApiError, match="takes more than"):
-            await late.run(go.wait)
-        go.set()
-        assert await asyncio.gather(*accepted) == [True, True]
-        assert await pool.run(lambda: 3) == 3
-
-    asyncio.run(run())
-    pool.close()
-    late.close()
+    assert key(text="red", want="image") == key(text="blue", want="text", explain=True)
+    for option in ({"k": 3}, {"beam": 3}, {"mode": "fast"}, {"rerank": False}, {"decoder": "geometry"}):
+        assert key(text="red", **option) != key(text="red")
+    for option in ({"precision": "int8"}, {"filter": {"n": 1}}, {"exclude": ["a"]}):
+        assert key(text="red", **option) != key(text="red")
+    assert key(near="a", want="image") != key(near="a", want="text")
+    assert key(near="a") != key(near="b")

@@ -1,7 +1,8 @@
 """Other people's systems over the same items: Hugging Face's `generate`, faiss and usearch.
 
-They are made as their documents advise. What would not fit in time or memory holds a sample of the items, and
-its row says so: a library that is faster with fewer items is not made to look slower than it is.
+They are built as their documentation advises. Where all items would take too long or too much memory, a
+system holds a sample, and its row says so: a library that is faster with fewer items is not made to look
+slower than it is.
 """
 
 from __future__ import annotations
@@ -16,30 +17,35 @@ from typing import Any
 
 import numpy as np
 
-from genius.bench.timing import System
+from genius.bench.timing import TimedSystem
 from genius.bench.world import BLOCK, World
 from genius.errors import require
 from genius.progress import bar
 
 PURPOSE = "measuring speed beside others"
-TRAINING = 100_000  # rows that a faiss index is trained on, at most
+TRAINING_ROWS = 100_000
+"""A faiss index is trained on this many items at most."""
+POINTS_PER_CENTROID = 39
+"""Training points per centroid below which faiss warns."""
 PROBES = 50
-LINKS, EFFORT = 16, 64
+"""IVF cells that a query looks at."""
+HNSW_LINKS, HNSW_EFFORT = 16, 64
+PQ_BYTES = 32
 
 
-def hugging_face(world: World, *, items: int, beams: int = 50, seed: int = 0) -> System:
-    """T5-small's decoder under `generate` with beams, held to codes that exist by nested dictionaries.
+def hugging_face_system(world: World, *, items: int, beams: int = 50, seed: int = 0) -> TimedSystem:
+    """T5-small's decoder under `generate` with beam search, restricted to existing codes by nested dicts.
 
     Its weights are random. The dictionary holds at most `items` items.
     """
     torch = require("torch", "bench", PURPOSE)
     transformers = require("transformers", "bench", PURPOSE)
     random = np.random.default_rng(seed)
-    sizes = [len(book) for book in world.codebooks]
+    sizes = world.code_sizes
     offsets = 1 + np.cumsum([0, *sizes[:-1]])
     chosen = np.sort(random.choice(len(world), min(items, len(world)), replace=False))
     start = time.process_time()
-    tree = _tree(world.codes(chosen) + offsets)
+    trie = _nested_dicts(world.item_codes(chosen) + offsets)
     build_s = time.process_time() - start
     config = transformers.T5Config(
         vocab_size=1 + sum(sizes), num_layers=6, num_decoder_layers=6, decoder_start_token_id=0,
@@ -47,34 +53,35 @@ def hugging_face(world: World, *, items: int, beams: int = 50, seed: int = 0) ->
     )  # fmt: skip
     torch.manual_seed(seed)
     model = transformers.T5ForConditionalGeneration(config).eval()
-    prefix = torch.nn.Linear(world.vectors.shape[1], 30 * config.d_model)
+    to_prefix = torch.nn.Linear(world.query_vectors.shape[1], 30 * config.d_model)
 
-    def allowed(_: int, tokens: Any) -> list[int]:
-        node = tree
+    def allowed_tokens(_: int, tokens: Any) -> list[int]:
+        node = trie
         for token in tokens[1:].tolist():
             node = node[token]
         return list(node)
 
     def run(queries: np.ndarray) -> None:
-        with torch.inference_mode(), warnings.catch_warnings(), _one_thread(torch):
+        with torch.inference_mode(), warnings.catch_warnings(), _one_torch_thread(torch):
             warnings.simplefilter("ignore")
-            states = prefix(torch.from_numpy(world.vectors[queries])).view(len(queries), 30, config.d_model)
-            read = transformers.modeling_outputs.BaseModelOutput(last_hidden_state=states)
+            vectors = torch.from_numpy(world.query_vectors[queries])
+            prefix = to_prefix(vectors).view(len(queries), 30, config.d_model)
+            encoded = transformers.modeling_outputs.BaseModelOutput(last_hidden_state=prefix)
             model.generate(
-                encoder_outputs=read,
+                encoder_outputs=encoded,
                 num_beams=beams,
                 num_return_sequences=beams,
                 max_new_tokens=len(sizes),
                 do_sample=False,
-                prefix_allowed_tokens_fn=allowed,
+                prefix_allowed_tokens_fn=allowed_tokens,
             )
 
-    return System("HF generate", run, clock=time.process_time, build_s=build_s, items=len(chosen))
+    return TimedSystem("HF generate", run, clock=time.process_time, build_s=build_s, num_items=len(chosen))
 
 
 @contextlib.contextmanager
-def _one_thread(torch: Any) -> Iterator[None]:
-    """Torch has threads of its own, which others in this process may want."""
+def _one_torch_thread(torch: Any) -> Iterator[None]:
+    """Limit torch to one thread, and give other users of this process theirs back afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -83,65 +90,80 @@ def _one_thread(torch: Any) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _tree(tokens: np.ndarray) -> dict[int, Any]:
+def _nested_dicts(tokens: np.ndarray) -> dict[int, Any]:
+    """The trie of token sequences [n, levels] as dictionaries of dictionaries."""
     root: dict[int, Any] = {}
-    for row in tokens.tolist():
+    for sequence in tokens.tolist():
         node = root
-        for token in row:
+        for token in sequence:
             node = node.setdefault(token, {})
     return root
 
 
-def faiss_systems(world: World, *, graph_items: int, k: int = 10) -> list[System]:
-    """Flat in bytes, IVF in bytes over cells of its own and over ours, and HNSW in bytes over a sample.
+def faiss_systems(world: World, *, graph_items: int, k: int = 10) -> list[TimedSystem]:
+    """Flat, IVF and HNSW over 8-bit embeddings, and IVF-PQ; the HNSW graph holds at most `graph_items`.
 
-    A trained model's cells lie among fused vectors and not among embeddings, so only made-up items have ours.
+    Over synthetic items also IVF on our own cells: a trained model's cells lie among fused vectors and not
+    among embeddings, so they would not fit there.
     """
     faiss = require("faiss", "bench", PURPOSE)
-    width, count = world.width, len(world)
-    product = faiss.METRIC_INNER_PRODUCT
-    cells = max(1, min(round(4 * count**0.5), min(count, TRAINING) // 39))
-    made = []
-    indexes = [
-        (
-            "faiss flat 8 bit",
-            faiss.IndexScalarQuantizer(width, faiss.ScalarQuantizer.QT_8bit, product),
-            count,
-        ),
-        (f"faiss IVF{cells},SQ8", faiss.index_factory(width, f"IVF{cells},SQ8", product), count),
-        (
-            f"faiss HNSW{LINKS},SQ8",
-            faiss.index_factory(width, f"HNSW{LINKS},SQ8", product),
-            min(graph_items, count),
-        ),
+    count, product = len(world), faiss.METRIC_INNER_PRODUCT
+    cells = max(1, min(round(4 * count**0.5), min(count, TRAINING_ROWS) // POINTS_PER_CENTROID))
+    pieces, bits = product_quantizer(world.width, count)
+    flat = faiss.IndexScalarQuantizer(world.width, faiss.ScalarQuantizer.QT_8bit, product)
+    indexes = {"faiss flat 8 bit": flat}
+    # np: no polysemous training, which takes minutes and serves another kind of search
+    for factory in (f"IVF{cells},SQ8", f"IVF{cells},PQ{pieces}x{bits}np", f"HNSW{HNSW_LINKS},SQ8"):
+        indexes[f"faiss {factory}"] = faiss.index_factory(world.width, factory, product)
+    if world.synthetic:
+        indexes["faiss IVF,SQ8 on our cells"] = _ivf_on_our_cells(faiss, world)
+    return [
+        _faiss_system(faiss, name, index, world, min(graph_items, count) if "HNSW" in name else count, k)
+        for name, index in indexes.items()
     ]
-    if world.made_up:
-        indexes.append(("faiss IVF,SQ8 on our cells", _our_cells(faiss, world), count))
-    for name, index, items in indexes:
-        if hasattr(index, "nprobe"):
-            index.nprobe = min(PROBES, index.nlist)
-        if hasattr(index, "hnsw"):
-            index.hnsw.efSearch = EFFORT
-        start = time.process_time()
-        index.train(world.embeddings(_evenly(count, min(items, TRAINING))))
-        _fill(name, world, items, index.add)
-        build_s = time.process_time() - start
-        size = _size(faiss, index)
-
-        def run(queries: np.ndarray, index: Any = index) -> np.ndarray:
-            return np.asarray(index.search(world.query_embeddings[queries], k)[1])
-
-        made.append(
-            System(name, run, 1, time.process_time, bytes_per_item=size / items, build_s=build_s, items=items)
-        )
-    return made
 
 
-def _our_cells(faiss: Any, world: World) -> Any:
-    """An IVF index whose cells are those of our first semantic codes."""
-    seen = [np.unique(world.codes(np.arange(start, min(start + BLOCK, len(world))))[:, :2], axis=0)
-            for start in range(0, len(world), BLOCK)]  # fmt: skip
-    cells = np.unique(np.concatenate(seen), axis=0)
+def product_quantizer(width: int, training_rows: int) -> tuple[int, int]:
+    """Pieces, and bits per piece, of a product quantizer of 32 bytes, or less where the data allow no more.
+
+    >>> product_quantizer(512, 100_000), product_quantizer(24, 700)
+    ((32, 8), (8, 4))
+    """
+    pieces = next(pieces for pieces in (PQ_BYTES, 16, 8, 4, 2, 1) if width % pieces == 0)
+    return pieces, 8 if training_rows >= POINTS_PER_CENTROID * 256 else 4
+
+
+def _faiss_system(faiss: Any, name: str, index: Any, world: World, items: int, k: int) -> TimedSystem:
+    """Train and fill an index, and wrap it."""
+    if hasattr(index, "nprobe"):
+        index.nprobe = min(PROBES, index.nlist)
+    if hasattr(index, "hnsw"):
+        index.hnsw.efSearch = HNSW_EFFORT
+    start = time.process_time()
+    index.train(world.item_embeddings(_evenly_spread(len(world), min(items, TRAINING_ROWS))))
+    _fill(name, world, items, index.add)
+    build_s = time.process_time() - start
+
+    def run(queries: np.ndarray) -> np.ndarray:
+        return np.asarray(index.search(world.query_embeddings[queries], k)[1])
+
+    return TimedSystem(
+        name,
+        run,
+        clock=time.process_time,
+        bytes_per_item=_file_size(faiss, index) / items,
+        build_s=build_s,
+        num_items=items,
+    )
+
+
+def _ivf_on_our_cells(faiss: Any, world: World) -> Any:
+    """An IVF index whose cells are those of our modality and first semantic codes."""
+    blocks = [
+        np.unique(world.item_codes(np.arange(start, min(start + BLOCK, len(world))))[:, :2], axis=0)
+        for start in range(0, len(world), BLOCK)
+    ]
+    cells = np.unique(np.concatenate(blocks), axis=0)
     centroids = world.codebooks[0][cells[:, 0]] + world.codebooks[1][cells[:, 1]]
     coarse = faiss.IndexFlatIP(world.width)
     coarse.add(np.ascontiguousarray(centroids / np.linalg.norm(centroids, axis=1, keepdims=True)))
@@ -149,57 +171,53 @@ def _our_cells(faiss: Any, world: World) -> Any:
     return faiss.IndexIVFScalarQuantizer(coarse, world.width, len(cells), kind, product)
 
 
-def _size(faiss: Any, index: Any) -> int:
-    """How many bytes of a file an index takes."""
+def _file_size(faiss: Any, index: Any) -> int:
+    """The bytes that an index takes as a file."""
     with tempfile.TemporaryDirectory(prefix="genius-bench-") as folder:
         faiss.write_index(index, f"{folder}/index")
         return Path(folder, "index").stat().st_size
 
 
-def usearch_system(world: World, *, items: int, k: int = 10) -> System:
-    """HNSW of usearch in bytes, over a sample."""
+def usearch_system(world: World, *, items: int, k: int = 10) -> TimedSystem:
+    """usearch's HNSW over int8 embeddings of at most `items` items."""
     usearch = require("usearch.index", "bench", PURPOSE)
-    items = min(items, len(world))
+    name, items = "usearch HNSW i8", min(items, len(world))
     index = usearch.Index(
-        ndim=world.width, metric="cos", dtype="i8", connectivity=LINKS, expansion_add=EFFORT,
-        expansion_search=EFFORT,
+        ndim=world.width, metric="cos", dtype="i8", connectivity=HNSW_LINKS, expansion_add=HNSW_EFFORT,
+        expansion_search=HNSW_EFFORT,
     )  # fmt: skip
-    place = 0
 
-    def add(rows: np.ndarray) -> None:
-        nonlocal place
-        index.add(np.arange(place, place + len(rows)), rows, threads=1)
-        place += len(rows)
+    def add(embeddings: np.ndarray) -> None:
+        index.add(np.arange(len(index), len(index) + len(embeddings)), embeddings, threads=1)
 
     start = time.process_time()
-    _fill("usearch HNSW i8", world, items, add)
+    _fill(name, world, items, add)
     build_s = time.process_time() - start
 
     def run(queries: np.ndarray) -> np.ndarray:
-        found = index.search(world.query_embeddings[queries], k, threads=1)
-        return np.asarray(found.keys).astype(np.int64).reshape(len(queries), -1)
+        matches = index.search(world.query_embeddings[queries], k, threads=1)
+        return np.asarray(matches.keys).astype(np.int64).reshape(len(queries), -1)
 
-    return System(
-        "usearch HNSW i8",
+    return TimedSystem(
+        name,
         run,
-        1,
-        time.process_time,
+        clock=time.process_time,
         bytes_per_item=index.serialized_length / items,
         build_s=build_s,
-        items=items,
+        num_items=items,
     )
 
 
 def _fill(name: str, world: World, items: int, add: Callable[[np.ndarray], Any]) -> None:
-    """Give a library its items a block at a time; a sample is taken evenly."""
-    rows = _evenly(len(world), items)
+    """Give a library its items block by block; a sample is spread evenly over all."""
+    rows = _evenly_spread(len(world), items)
     with bar(f"making {name}", total=items) as shown:
         for start in range(0, items, BLOCK):
-            some = rows[start : start + BLOCK]
-            add(world.embeddings(some))
-            shown.advance(len(some))
+            block = rows[start : start + BLOCK]
+            add(world.item_embeddings(block))
+            shown.advance(len(block))
 
 
-def _evenly(count: int, items: int) -> np.ndarray:
-    """So many of `count` rows, evenly spread."""
+def _evenly_spread(count: int, items: int) -> np.ndarray:
+    """The numbers of `items` of `count` rows, evenly spread."""
     return np.arange(items) * count // items

@@ -1,56 +1,56 @@
-"""Queries a second beside other people's systems, for several numbers of items, in one run."""
+"""Queries per second beside rival systems, for several numbers of items, in one run."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from genius.bench import rivals as others
-from genius.bench import systems as ours
-from genius.bench.timing import System, measure, one_thread
-from genius.bench.world import World, make_world, real_world
+from genius.bench import rivals, systems
+from genius.bench.systems import SPECS, DecodersByPrecision, SystemSpec
+from genius.bench.timing import TimedSystem, one_thread, time_in_turns
+from genius.bench.world import World, make_world, world_of_index
 from genius.display import Table
 from genius.errors import InputError
 from genius.index.index import Index
 
-SIZES = (3, *[4096] * 8)
-"""As the paper's codes: a modality, and eight levels of 4096."""
+PAPER_SIZES = (3, *[4096] * 8)
+"""The paper's codes: a modality code, and eight levels of 4096."""
 OUR_SIZES = (3, *[1024] * 4, *[4096] * 4)
-"""As those of our own recipe for 10⁵ items."""
-HF = "HF generate"
+"""The codes of our own recipe for 10⁵ items."""
+HUGGING_FACE = "HF generate"
 
 
 @dataclass(frozen=True)
 class SpeedSettings:
-    """What is measured; the defaults take about a minute."""
+    """What is measured; the defaults take about a minute. Raises InputError for settings that can't be."""
 
     items: tuple[int, ...] = (10_000, 100_000)
     width: int = 512
-    """Of embeddings."""
+    """The width of embeddings."""
     queries: int = 64
     rounds: int = 5
     k: int = 10
-    like_paper: bool = True
+    paper_sizes: bool = True
     """Whether network and codes have the paper's sizes; otherwise our own defaults."""
     hugging_face: bool = True
     hugging_face_items: int = 20_000
-    """How many its dictionary holds at most: a million take several gigabytes."""
+    """The most items in its dictionary: a million take several gigabytes."""
     libraries: bool = True
     graph_items: int = 20_000
-    """How many a graph (HNSW) holds at most: to make one of a million takes minutes."""
+    """The most items in an HNSW graph: building one of a million takes minutes."""
     library_items: int = 1_000_000
-    """Up to how many items the other libraries are measured at all."""
+    """With more items than this, faiss and usearch are not measured."""
     seed: int = 0
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many codes each level has."""
-        return SIZES if self.like_paper else OUR_SIZES
+    def code_sizes(self) -> tuple[int, ...]:
+        """The number of codes of each level."""
+        return PAPER_SIZES if self.paper_sizes else OUR_SIZES
 
     def __post_init__(self) -> None:
         if not self.items or min(self.items) < 100:
@@ -61,127 +61,139 @@ class SpeedSettings:
 
 @dataclass(frozen=True)
 class Speed:
-    """What was measured of one system at one number of items; a processor's time, on one thread."""
+    """The speed of one system at one number of items, in processor time of one thread."""
 
     system: str
     n: int
     queries_per_second: float
     ratio_to_hf: float | None
     ms: float
-    """Of a query: a call's time shared out over its batch."""
+    """Per query: the time of a call divided by its batch size."""
     p50_ms: float
-    """Of a call, for which all queries of a batch wait."""
+    """Per call; every query of a batch waits that long."""
     p99_ms: float
     bytes_per_item: float | None
     build_s: float | None
     recall: float | None
-    """Of the k best by an exhaustive look at embeddings in bytes; None where that means nothing."""
+    """The share of the k best items by an exhaustive scan of int8 embeddings; None if not comparable."""
     holds: int
+    """The number of items that the system holds."""
 
     def fields(self) -> dict[str, Any]:
-        """For a line of JSON."""
+        """The figures for a line of JSON."""
         return asdict(self)
 
 
-def measure_speed(settings: SpeedSettings, rows: Sequence[ours.Row] = ours.ROWS) -> list[Speed]:
-    """Measure all systems at all numbers of items, with codes that are made up."""
-    found = []
-    with one_thread(), tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch:
+def measure_speed(settings: SpeedSettings, specs: Sequence[SystemSpec] = SPECS) -> list[Speed]:
+    """Measure all systems at all numbers of items, over synthetic items."""
+    speeds = []
+    with one_thread():
+        for world, _, networks in synthetic_worlds(settings):
+            decoders = systems.stand_in_decoders(world, networks, specs)
+            speeds += measure_world(world, decoders, settings, specs)
+    return speeds
+
+
+def measure_index_speed(
+    path: Path, settings: SpeedSettings, specs: Sequence[SystemSpec] = SPECS
+) -> list[Speed]:
+    """Measure all systems over the items of an index, by its model's decoders.
+
+    Queries are like some of the items. Without a learned decoder, only geometry is measured.
+    """
+    with one_thread(), Index.open(path) as index:
+        world = world_of_index(index, settings.queries, settings.seed)
+        learned = "decoder" in index.model.stages
+        usable = [spec for spec in specs if learned or spec.precision is None]
+        return measure_world(world, systems.trained_decoders(index.model, usable), settings, usable)
+
+
+def synthetic_worlds(settings: SpeedSettings) -> Iterator[tuple[World, Path, Path]]:
+    """For each number of items a world, its folder, and the folder of untrained networks.
+
+    The folders are temporary: they are deleted when the iterator ends.
+    """
+    with tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch:
         networks = Path(scratch, "networks")
         networks.mkdir()
-        ours.write_network(networks, settings.width, settings.sizes, like_paper=settings.like_paper)
+        sizes = settings.code_sizes
+        systems.write_network(networks, settings.width, sizes, paper_sizes=settings.paper_sizes)
         for count in settings.items:
             folder = Path(scratch, str(count))
             folder.mkdir()
-            world = make_world(
-                folder,
-                count,
-                settings.sizes,
-                width=settings.width,
-                queries=settings.queries,
-                seed=settings.seed,
-            )
-            found += speeds(world, ours.stand_ins(world, networks, rows), settings, rows)
-    return found
+            width, queries, seed = settings.width, settings.queries, settings.seed
+            world = make_world(folder, count, sizes, width=width, queries=queries, seed=seed)
+            yield world, folder, networks
 
 
-def speeds(
-    world: World, decoders: ours.Decoders, settings: SpeedSettings, rows: Sequence[ours.Row]
+def measure_world(
+    world: World, decoders: DecodersByPrecision, settings: SpeedSettings, specs: Sequence[SystemSpec]
 ) -> list[Speed]:
-    """Measure all systems in one world, in turns."""
+    """Measure all systems over one world, in turns."""
     k = settings.k
-    systems = ours.exhaustive(world, k)
-    systems += ours.systems(world, decoders, rows, k=k)
+    timed = systems.scan_systems(world, k)
+    timed += systems.engine_systems(world, decoders, specs, k=k)
     if settings.libraries and len(world) <= settings.library_items:
-        systems += others.faiss_systems(world, graph_items=settings.graph_items, k=k)
-        systems.append(others.usearch_system(world, items=settings.graph_items, k=k))
+        timed += rivals.faiss_systems(world, graph_items=settings.graph_items, k=k)
+        timed.append(rivals.usearch_system(world, items=settings.graph_items, k=k))
     if settings.hugging_face:
-        systems.insert(0, others.hugging_face(world, items=settings.hugging_face_items))
-    measure(systems, len(world.vectors), settings.rounds)
-    return summed_up(systems, len(world))
+        timed.insert(0, rivals.hugging_face_system(world, items=settings.hugging_face_items))
+    time_in_turns(timed, len(world.query_vectors), settings.rounds)
+    return summarise(timed, len(world))
 
 
-def summed_up(systems: Sequence[System], count: int) -> list[Speed]:
-    """What was measured, with ratios to Hugging Face's time and recall against looking at everything."""
-    by_name = {system.name: system for system in systems}
-    baseline = by_name[HF].seconds if HF in by_name else None
-    found = []
-    for system in systems:
-        holds = count if system.items is None else system.items
+def summarise(timed: Sequence[TimedSystem], count: int) -> list[Speed]:
+    """The speeds of systems over `count` items, with ratios to Hugging Face and recall against a scan."""
+    by_name = {system.name: system for system in timed}
+    baseline = by_name[HUGGING_FACE].seconds if HUGGING_FACE in by_name else None
+    speeds = []
+    for system in timed:
+        holds = count if system.num_items is None else system.num_items
         truth = by_name.get("scan of bytes km" if system.name.endswith(" km") else "scan of bytes")
-        found.append(
+        speeds.append(
             Speed(
                 system=system.name,
                 n=count,
                 queries_per_second=1 / system.seconds,
                 ratio_to_hf=None if baseline is None else baseline / system.seconds,
                 ms=1000 * system.seconds,
-                p50_ms=1000 * system.quantile(0.5),
-                p99_ms=1000 * system.quantile(0.99),
+                p50_ms=1000 * system.call_quantile(0.5),
+                p99_ms=1000 * system.call_quantile(0.99),
                 bytes_per_item=system.bytes_per_item,
                 build_s=system.build_s,
                 recall=None if truth is None or holds < count else _recall(system, truth),
                 holds=holds,
             )
         )
-    return found
+    return speeds
 
 
-def _recall(system: System, truth: System) -> float | None:
-    both = sorted(system.found.keys() & truth.found.keys())
+def _recall(system: TimedSystem, truth: TimedSystem) -> float | None:
+    """The mean share of the true results that a system found, over queries that both answered."""
+    both = sorted(system.results.keys() & truth.results.keys())
     if not both:
         return None
-    shares = [np.isin(truth.found[query], system.found[query]).mean() for query in both]
+    shares = [np.isin(truth.results[query], system.results[query]).mean() for query in both]
     return float(np.mean(shares))
 
 
-def table(found: Sequence[Speed], count: int) -> Table:
-    """What was measured at one number of items, ratios first."""
-    made = Table(
-        ("system", "× HF", "ms", "p99 ms", "queries/s", "bytes/item", "made in s", "recall", "holds"),
-        title=f"{count:,} items; a processor's time of one thread",
+def table(speeds: Sequence[Speed], count: int) -> Table:
+    """The speeds at one number of items, ratios first."""
+    rows = Table(
+        ("system", "× HF", "ms", "p99 ms", "queries/s", "bytes/item", "built in s", "recall", "holds"),
+        title=f"{count:,} items; processor time of one thread",
     )
-    for one in found:
-        if one.n == count:
-            made.add(
-                one.system,
-                one.ratio_to_hf,
-                one.ms,
-                one.p99_ms,
-                one.queries_per_second,
-                one.bytes_per_item,
-                one.build_s,
-                one.recall,
-                one.holds,
+    for speed in speeds:
+        if speed.n == count:
+            rows.add(
+                speed.system,
+                speed.ratio_to_hf,
+                speed.ms,
+                speed.p99_ms,
+                speed.queries_per_second,
+                speed.bytes_per_item,
+                speed.build_s,
+                speed.recall,
+                speed.holds,
             )
-    return made
-
-
-def measure_index(path: Path, settings: SpeedSettings, rows: Sequence[ours.Row] = ours.ROWS) -> list[Speed]:
-    """Measure all systems over the items of an index, by its model's decoders, with queries that are like
-    some of the items."""
-    with one_thread(), Index.open(path) as index:
-        world = real_world(index, settings.queries, settings.seed)
-        learned = "decoder" in index.model.stages
-        known = [row for row in rows if learned or row.decoder is None]
-        return speeds(world, ours.trained(index.model, known), settings, known)
+    return rows

@@ -1,4 +1,4 @@
-"""What an item takes on the disk, in our index and in other people's forms, as in the paper's supplement."""
+"""Bytes per item on disk, in our index and in other forms, as in the paper's supplement."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from genius.bench.rivals import LINKS, PURPOSE, TRAINING
-from genius.bench.speed import SIZES
+from genius.bench.rivals import HNSW_LINKS, PURPOSE, TRAINING_ROWS, product_quantizer
+from genius.bench.speed import PAPER_SIZES
 from genius.bench.world import BLOCK, World, make_world
 from genius.display import Table
 from genius.errors import require
 
-PQ_BYTES = 32
-
 
 @dataclass(frozen=True)
-class Stored:
-    """A form in which items can be kept, and how many bytes of a file an item takes in it."""
+class StoredForm:
+    """A form in which items can be stored, and the bytes of a file that an item takes in it."""
 
     form: str
     n: int
@@ -28,60 +26,68 @@ class Stored:
     ratio_to_float32: float
 
     def fields(self) -> dict[str, Any]:
-        """For a line of JSON."""
+        """The figures for a line of JSON."""
         return asdict(self)
 
 
-def measure_storage(count: int, *, width: int, graph_items: int) -> list[Stored]:
-    """Write items that are made up in each form, and look at the files."""
+def measure_storage(count: int, *, width: int, graph_items: int) -> list[StoredForm]:
+    """Write synthetic items in each form and measure the files; rivals hold at most `graph_items`."""
     with tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch:
         folder = Path(scratch)
-        world = make_world(folder, count, SIZES, width=width, queries=1)
-        return stored(world, folder, graph_items)
+        world = make_world(folder, count, PAPER_SIZES, width=width, queries=1)
+        return measure_forms(world, folder, graph_items)
 
 
-def stored(world: World, folder: Path, graph_items: int) -> list[Stored]:
-    """The forms of a world's items; `folder` is for files that are looked at.
+def measure_forms(world: World, folder: Path, sample_items: int) -> list[StoredForm]:
+    """The forms of a world's items; `folder` is for files that are measured.
 
     Codebooks, which all items share, don't count: neither ours nor those of product quantization.
     """
-    count, width = len(world), world.width
-    some = np.arange(min(count, graph_items))
-    codes = sum(
-        _written(folder / "codes", array) for part in world.parts for array in part.packed.arrays().values()
-    )
-    lengths = _written(folder / "lengths", np.zeros(count, np.float32))
-    names = _written(folder / "names", np.zeros(count, np.int32))
-    short, long = (_embeddings(folder / "rows", world, kind) for kind in (np.int8, np.float16))
-    ours = {
-        "codes to be searched (no tree beside them)": codes,
-        "the same with lengths (scan by tables)": codes + lengths,
-        "the same with embeddings in bytes": codes + lengths + short,
-        "an index: with those in 16 bits and row numbers": codes + lengths + short + long + names,
-    }
-    bits = sum((len(book) - 1).bit_length() for book in world.codebooks)
-    forms = {"codes, packed to the bit": bits / 8}
-    forms |= {name: taken / count for name, taken in ours.items()}
-    sample = world.embeddings(some)
+    sample = world.item_embeddings(np.arange(min(len(world), sample_items)))
+    forms = {"codes, packed to the bit": _packed_size(len(sample), world.code_sizes) / len(sample)}
+    forms |= {name: total / len(world) for name, total in _our_forms(world, folder).items()}
     for name, kind in (("float32", np.float32), ("float16", np.float16), ("int8", np.int8)):
-        forms[f"embeddings, {name}"] = _written(folder / "rows", sample.astype(kind)) / len(sample)
+        forms[f"embeddings, {name}"] = _array_size(folder / "array", sample.astype(kind)) / len(sample)
     forms |= _faiss_forms(sample, folder)
-    return [Stored(form, count, taken, 4 * width / taken) for form, taken in forms.items()]
+    float32 = 4 * world.width
+    return [StoredForm(name, len(world), taken, float32 / taken) for name, taken in forms.items()]
+
+
+def _packed_size(count: int, sizes: list[int]) -> int:
+    """The bytes of `count` codes as one stream of bits, each level with as many bits as its size needs."""
+    bits = count * sum((size - 1).bit_length() for size in sizes)
+    return -(-bits // 8)
+
+
+def _our_forms(world: World, folder: Path) -> dict[str, int]:
+    """The bytes of all items as an index stores them, from codes alone to everything."""
+    codes = sum(
+        _array_size(folder / "array", array)
+        for segment in world.segments
+        for array in segment.packed.arrays().values()
+    )
+    norms = _array_size(folder / "array", np.zeros(len(world), np.float32))
+    keys = _array_size(folder / "array", np.zeros(len(world), np.int32))
+    int8, float16 = (_embeddings_size(folder / "array", world, kind) for kind in (np.int8, np.float16))
+    return {
+        "searchable codes (no tree needed)": codes,
+        "searchable codes and norms (scan by tables)": codes + norms,
+        "the same and int8 embeddings": codes + norms + int8,
+        "a whole index: the same, float16 embeddings and item keys": codes + norms + int8 + float16 + keys,
+    }
 
 
 def _faiss_forms(sample: np.ndarray, folder: Path) -> dict[str, float]:
     faiss = require("faiss", "bench", PURPOSE)
-    width = sample.shape[1]
-    pieces = next(pieces for pieces in (PQ_BYTES, 16, 8, 4, 2, 1) if width % pieces == 0)
-    bits = 8 if len(sample) >= 39 * 256 else 4
+    pieces, bits = product_quantizer(sample.shape[1], len(sample))
     forms = {}
     for name, described in (
-        (f"PQ, {pieces} × {bits} bits (faiss)", f"PQ{pieces}x{bits}"),
-        ("HNSW of float32 (faiss)", f"HNSW{LINKS},Flat"),
-        ("HNSW of bytes (faiss)", f"HNSW{LINKS},SQ8"),
+        (f"PQ, {pieces} × {bits} bits (faiss)", f"PQ{pieces}x{bits}np"),
+        ("HNSW of float32 (faiss)", f"HNSW{HNSW_LINKS},Flat"),
+        ("HNSW of int8 (faiss)", f"HNSW{HNSW_LINKS},SQ8"),
     ):
-        index = faiss.index_factory(width, described, faiss.METRIC_INNER_PRODUCT)
-        index.train(sample[:TRAINING])
+        index = faiss.index_factory(sample.shape[1], described, faiss.METRIC_INNER_PRODUCT)
+        index.train(sample[:TRAINING_ROWS])
         faiss.write_index(index, str(folder / "empty"))
         index.add(sample)
         faiss.write_index(index, str(folder / "index"))
@@ -90,27 +96,27 @@ def _faiss_forms(sample: np.ndarray, folder: Path) -> dict[str, float]:
     return forms
 
 
-def _embeddings(path: Path, world: World, kind: type[np.generic]) -> int:
-    """How many bytes of a file all embeddings take; they are written a block at a time."""
-    rows = np.lib.format.open_memmap(path, "w+", kind, (len(world), world.width))
+def _embeddings_size(path: Path, world: World, kind: type[np.generic]) -> int:
+    """The bytes of a file with all embeddings in a number format; they are written block by block."""
+    embeddings = np.lib.format.open_memmap(path, "w+", kind, (len(world), world.width))
     for start in range(0, len(world), BLOCK):
-        some = np.arange(start, min(start + BLOCK, len(world)))
-        rows[some] = world.embeddings(some).astype(kind)
-    rows.flush()
+        rows = np.arange(start, min(start + BLOCK, len(world)))
+        embeddings[rows] = world.item_embeddings(rows).astype(kind)
+    embeddings.flush()
     return path.stat().st_size
 
 
-def _written(path: Path, array: np.ndarray) -> int:
-    """How many bytes of a file an array takes."""
+def _array_size(path: Path, array: np.ndarray) -> int:
+    """The bytes of a file with an array."""
     with path.open("wb") as file:
         np.save(file, array)
     return path.stat().st_size
 
 
-def table(found: list[Stored]) -> Table:
-    """Bytes an item, with the ratio to float32 first."""
-    title = f"{found[0].n:,} items; codebooks, which all items share, don't count"
-    made = Table(("form", "× smaller than float32", "bytes/item"), title=title)
-    for one in found:
-        made.add(one.form, one.ratio_to_float32, one.bytes_per_item)
-    return made
+def table(forms: list[StoredForm]) -> Table:
+    """Bytes per item of each form, with the ratio to float32 first."""
+    title = f"{forms[0].n:,} items; codebooks, which all items share, don't count"
+    rows = Table(("form", "× smaller than float32", "bytes/item"), title=title)
+    for form in forms:
+        rows.add(form.form, form.ratio_to_float32, form.bytes_per_item)
+    return rows

@@ -1,4 +1,4 @@
-"""Our own systems: the engine in its modes, by a network of given sizes or by geometry alone."""
+"""Our own systems: the engine in its modes, by a network of a given size or by geometry alone."""
 
 from __future__ import annotations
 
@@ -9,98 +9,98 @@ from pathlib import Path
 
 import numpy as np
 
-from genius.bench.timing import System
+from genius.bench.timing import TimedSystem
 from genius.bench.world import World
 from genius.decode.decoder import Decoder, DecodingState
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import OnnxDecoder, Precision
 from genius.model import Model
 from genius.search.beam import BEAMS
-from genius.search.engine import Engine
-from genius.search.hits import Mode
+from genius.search.engine import Engine, Mode
 
 TEMPERATURE = 0.05
-"""Of the geometry over codes that are made up."""
+"""The temperature of the geometry over synthetic codes."""
 
-Decoders = Mapping[Precision | None, Decoder]
-"""By the network's precision; None is geometry alone."""
+DecodersByPrecision = Mapping[Precision | None, Decoder]
+"""Decoders by the network's precision; None is geometry alone."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """One of our systems: a mode, by which decoder, and how it is asked."""
+class SystemSpec:
+    """One of our systems: its mode, its decoder, and how queries are given to it."""
 
     mode: Mode
-    decoder: Precision | None
+    precision: Precision | None
     """The network's precision; None for geometry alone."""
-    batch: int = 1
-    known: bool = False
+    batch_size: int = 1
+    modality_given: bool = False
     """Whether queries say which modality they want."""
 
     @property
     def name(self) -> str:
-        """As in tables: mode, decoder, queries at a time, km for a known modality."""
-        decoder = "geometry" if self.decoder is None else self.decoder
-        named = self.mode if self.mode == "scan" else f"{self.mode} {decoder}"
-        return f"{named}{f' Q={self.batch}' if self.batch > 1 else ''}{' km' if self.known else ''}"
+        """As in tables: mode, decoder, Q=batch size, km for a known modality."""
+        decoder = "geometry" if self.precision is None else self.precision
+        name = self.mode if self.mode == "scan" else f"{self.mode} {decoder}"
+        batch = f" Q={self.batch_size}" if self.batch_size > 1 else ""
+        return f"{name}{batch}{' km' if self.modality_given else ''}"
 
 
-ROWS: tuple[Row, ...] = (
-    Row("paper", "fp32"),
-    Row("exact", "fp32"),
-    Row("safe", "fp32"),
-    Row("fast", "fp32"),
-    Row("paper", "int8"),
-    Row("exact", "int8"),
-    Row("exact", "int8", 8, known=True),
-    Row("safe", "int8"),
-    Row("safe", "int8", 8),
-    Row("safe", "int8", 8, known=True),
-    Row("fast", "int8"),
-    Row("fast", "int8", 8),
-    Row("fast", "int8", 8, known=True),
-    Row("paper", None),
-    Row("exact", None),
-    Row("safe", None, 8),
-    Row("fast", None),
-    Row("fast", None, 8),
-    Row("fast", None, 8, known=True),
+SPECS: tuple[SystemSpec, ...] = (
+    SystemSpec("paper", "fp32"),
+    SystemSpec("exact", "fp32"),
+    SystemSpec("safe", "fp32"),
+    SystemSpec("fast", "fp32"),
+    SystemSpec("paper", "int8"),
+    SystemSpec("exact", "int8"),
+    SystemSpec("exact", "int8", 8, modality_given=True),
+    SystemSpec("safe", "int8"),
+    SystemSpec("safe", "int8", 8),
+    SystemSpec("safe", "int8", 8, modality_given=True),
+    SystemSpec("fast", "int8"),
+    SystemSpec("fast", "int8", 8),
+    SystemSpec("fast", "int8", 8, modality_given=True),
+    SystemSpec("paper", None),
+    SystemSpec("exact", None),
+    SystemSpec("safe", None, 8),
+    SystemSpec("fast", None),
+    SystemSpec("fast", None, 8),
+    SystemSpec("fast", None, 8, modality_given=True),
 )
 
 
-class StandIn:
-    """A decoder that runs a network for its time, and scores by geometry, whose time is taken apart.
+class StandInDecoder:
+    """A decoder that runs an untrained network for its time only, and scores by geometry.
 
-    A network that was never trained would follow beams at random, and come to other places than a trained
-    one: where they lead decides how much is below them.
+    An untrained network would follow beams at random and end in other cells than a trained one, and the cells
+    decide how many items have to be ranked. The time of the geometry is kept in `excluded_seconds`.
     """
 
     def __init__(self, network: Decoder, geometry: Geometry) -> None:
         self.network, self.geometry = network, geometry
         self.sizes = network.sizes
-        self.apart = 0.0
+        self.excluded_seconds = 0.0
 
     def begin(self, vectors: np.ndarray, modality_codes: np.ndarray | None = None) -> StandInDecoding:
-        """Start both."""
+        """Start both decoders on query vectors [queries, width]."""
         network = self.network.begin(vectors, modality_codes)
         start = time.thread_time()
         geometry = self.geometry.begin(vectors, modality_codes)
-        self.apart += time.thread_time() - start
+        self.excluded_seconds += time.thread_time() - start
         return StandInDecoding(self, network, geometry)
 
 
 class StandInDecoding:
-    """One search by both."""
+    """One search by both decoders."""
 
-    def __init__(self, decoder: StandIn, network: DecodingState, geometry: DecodingState) -> None:
+    def __init__(self, decoder: StandInDecoder, network: DecodingState, geometry: DecodingState) -> None:
         self._decoder, self._network, self._geometry = decoder, network, geometry
 
     def scores(self) -> np.ndarray:
-        """The geometry's; the network works for nothing."""
+        """The geometry's scores; those of the network are computed and dropped."""
         self._network.scores()
         start = time.thread_time()
         scores = self._geometry.scores()
-        self._decoder.apart += time.thread_time() - start
+        self._decoder.excluded_seconds += time.thread_time() - start
         return scores
 
     def advance(self, rows: np.ndarray, codes: np.ndarray) -> None:
@@ -108,11 +108,11 @@ class StandInDecoding:
         self._network.advance(rows, codes)
         start = time.thread_time()
         self._geometry.advance(rows, codes)
-        self._decoder.apart += time.thread_time() - start
+        self._decoder.excluded_seconds += time.thread_time() - start
 
 
-def write_network(folder: Path, vector_width: int, sizes: Sequence[int], *, like_paper: bool) -> None:
-    """Export a network that was never trained, of T5-small's sizes or of our own defaults."""
+def write_network(folder: Path, vector_width: int, sizes: Sequence[int], *, paper_sizes: bool) -> None:
+    """Export an untrained network of T5-small's sizes, or of our own defaults, to a folder."""
     import torch
     from safetensors.numpy import save_file
 
@@ -121,7 +121,7 @@ def write_network(folder: Path, vector_width: int, sizes: Sequence[int], *, like
     from genius.decode.t5 import DecoderSettings, T5Decoder
 
     t5_small = {"layers": 6, "width": 512, "heads": 8, "head_width": 64, "feed_forward": 2048, "prefix": 30}
-    settings = DecoderSettings(start_from_codebooks=False, **(t5_small if like_paper else {}))
+    settings = DecoderSettings(start_from_codebooks=False, **(t5_small if paper_sizes else {}))
     torch.manual_seed(0)
     network = T5Decoder(vector_width, sizes, settings).eval()
     save_file({TABLE: network.codes.weight.detach().numpy()}, folder / WEIGHTS)
@@ -132,79 +132,99 @@ def write_network(folder: Path, vector_width: int, sizes: Sequence[int], *, like
 
 
 def open_network(folder: Path, sizes: Sequence[int], precision: Precision) -> OnnxDecoder:
-    """One of the networks that were written to a folder, on one thread."""
+    """A network that `write_network` exported, on one thread."""
     return OnnxDecoder.open(lambda name: folder / name, sizes, precision=precision, threads=1)
 
 
-def stand_ins(world: World, networks: Path, rows: Sequence[Row]) -> Decoders:
-    """What scores made-up codes: geometry, and the networks in a folder for their time."""
-    sizes = [len(book) for book in world.codebooks]
-    geometry = Geometry(world.codebooks, TEMPERATURE)
+def stand_in_decoders(world: World, networks: Path, specs: Sequence[SystemSpec]) -> DecodersByPrecision:
+    """The decoders that specs need over synthetic codes: geometry, and stand-ins for the networks."""
+    geometry = _warm_geometry(Geometry(world.codebooks, TEMPERATURE))
+    decoders: dict[Precision | None, Decoder] = {None: geometry}
+    for precision in _precisions(specs):
+        decoders[precision] = StandInDecoder(open_network(networks, world.code_sizes, precision), geometry)
+    return decoders
+
+
+def trained_decoders(model: Model, specs: Sequence[SystemSpec]) -> DecodersByPrecision:
+    """The decoders of a model that specs need, on one thread."""
+    decoders: dict[Precision | None, Decoder] = {None: _warm_geometry(model.geometry)}
+    for precision in _precisions(specs):
+        decoders[precision] = model.learned_decoder(precision, threads=1)
+    return decoders
+
+
+def _warm_geometry(geometry: Geometry) -> Geometry:
     geometry.warm_up()
-    made: dict[Precision | None, Decoder] = {None: geometry}
-    for name in {row.decoder for row in rows if row.decoder is not None}:
-        made[name] = StandIn(open_network(networks, sizes, name), geometry)
-    return made
+    return geometry
 
 
-def trained(model: Model, rows: Sequence[Row]) -> Decoders:
-    """A model's own decoders, on one thread."""
-    geometry = model.geometry
-    geometry.warm_up()
-    made: dict[Precision | None, Decoder] = {None: geometry}
-    for name in {row.decoder for row in rows if row.decoder is not None}:
-        made[name] = model.learned_decoder(name, threads=1)
-    return made
+def _precisions(specs: Sequence[SystemSpec]) -> set[Precision]:
+    return {spec.precision for spec in specs if spec.precision is not None}
 
 
-def systems(world: World, decoders: Decoders, rows: Sequence[Row] = ROWS, *, k: int = 10) -> list[System]:
-    """Our systems over a world; those of one precision share a network."""
-    return [_system(world, row, decoders[row.decoder], k) for row in rows]
+def engine_systems(
+    world: World, decoders: DecodersByPrecision, specs: Sequence[SystemSpec] = SPECS, *, k: int = 10
+) -> list[TimedSystem]:
+    """A system for each spec; those of one precision share a decoder."""
+    return [_engine_system(world, spec, decoders[spec.precision], k) for spec in specs]
 
 
-def exhaustive(world: World, k: int = 10) -> list[System]:
-    """Looking at everything: bytes of one modality and of all, and codes alone by tables."""
+def scan_systems(world: World, k: int = 10) -> list[TimedSystem]:
+    """Exhaustive scans: of int8 embeddings ("bytes") in one modality and in all, and of codes by tables."""
     geometry = Geometry(world.codebooks, TEMPERATURE)
-    engine = Engine(world.parts, geometry, world.codebooks, world.weight)
-    made = []
-    for name, known, bytes_ in (
+    engine = Engine(world.segments, geometry, world.codebooks, world.rerank_weight)
+    systems = []
+    for name, modality_given, by_embeddings in (
         ("scan of bytes km", True, True),
         ("scan of bytes", False, True),
         ("scan of codes km", True, False),
     ):
 
-        def run(queries: np.ndarray, known: bool = known, bytes_: bool = bytes_) -> np.ndarray:
-            query_embeddings = world.query_embeddings[queries] if bytes_ else None
-            first = world.first[queries] if known else None
-            return engine.search(world.vectors[queries], query_embeddings, first=first, k=k, mode="scan").rows
+        def run(
+            queries: np.ndarray, modality_given: bool = modality_given, by_embeddings: bool = by_embeddings
+        ) -> np.ndarray:
+            embeddings = world.query_embeddings[queries] if by_embeddings else None
+            modality_codes = world.query_modality_codes[queries] if modality_given else None
+            vectors = world.query_vectors[queries]
+            return engine.search(vectors, embeddings, modality_code=modality_codes, k=k, mode="scan").rows
 
-        kept = _bytes(world, coarse=bytes_, lengths=not bytes_)
-        made.append(System(name, run, bytes_per_item=kept / len(world), build_s=world.pack_s))
-    return made
+        searched = _searched_bytes(world, embeddings=by_embeddings, norms=not by_embeddings)
+        systems.append(TimedSystem(name, run, bytes_per_item=searched / len(world), build_s=world.pack_s))
+    return systems
 
 
-def _system(world: World, row: Row, decoder: Decoder, k: int) -> System:
-    engine = Engine(world.parts, decoder, world.codebooks, world.weight)
+def _engine_system(world: World, spec: SystemSpec, decoder: Decoder, k: int) -> TimedSystem:
+    engine = Engine(world.segments, decoder, world.codebooks, world.rerank_weight)
 
     def run(queries: np.ndarray) -> np.ndarray:
-        first = world.first[queries] if row.known else None
-        vectors, query_embeddings = world.vectors[queries], world.query_embeddings[queries]
-        hits = engine.search(vectors, query_embeddings, first=first, k=k, beams=BEAMS, mode=row.mode, plain=False)
+        hits = engine.search(
+            world.query_vectors[queries],
+            world.query_embeddings[queries],
+            modality_code=world.query_modality_codes[queries] if spec.modality_given else None,
+            k=k,
+            beams=BEAMS,
+            mode=spec.mode,
+            plain=False,
+        )
         return hits.rows
 
-    def left_out() -> float:
-        return decoder.apart if isinstance(decoder, StandIn) else 0.0
+    def excluded_seconds() -> float:
+        return decoder.excluded_seconds if isinstance(decoder, StandInDecoder) else 0.0
 
-    kept = _bytes(world, coarse=True, lengths=False)
-    return System(
-        row.name, run, row.batch, left_out=left_out, bytes_per_item=kept / len(world), build_s=world.pack_s
+    return TimedSystem(
+        spec.name,
+        run,
+        spec.batch_size,
+        excluded_seconds=excluded_seconds,
+        bytes_per_item=_searched_bytes(world, embeddings=True, norms=False) / len(world),
+        build_s=world.pack_s,
     )
 
 
-def _bytes(world: World, *, coarse: bool, lengths: bool) -> int:
-    """What a search reads: packed codes, embeddings in bytes, lengths of codes."""
+def _searched_bytes(world: World, *, embeddings: bool, norms: bool) -> int:
+    """The bytes that a search reads: packed codes, int8 embeddings, half squared norms of codes."""
     total = 0
-    for part in world.parts:
-        arrays = [part.coarse if coarse else None, part.halves if lengths else None]
-        total += part.packed.nbytes + sum(array.nbytes for array in arrays if array is not None)
+    for segment in world.segments:
+        arrays = [segment.embeddings_int8 if embeddings else None, segment.half_sq_norms if norms else None]
+        total += segment.packed.nbytes + sum(array.nbytes for array in arrays if array is not None)
     return total

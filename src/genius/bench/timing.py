@@ -1,4 +1,4 @@
-"""How long systems take for the same queries: one thread each, in turns, medians of several rounds."""
+"""Timing systems on the same queries: one thread each, in turns, medians over several rounds."""
 
 from __future__ import annotations
 
@@ -14,78 +14,85 @@ from genius.progress import track
 
 Clock = Callable[[], float]
 
-TURN = 0.05
-"""How many seconds a system works in its turn, unless one call takes longer."""
-MOST = 64  # calls in a turn
+TURN_SECONDS = 0.05
+"""How long a system works in its turn, unless a single call takes longer."""
+MAX_CALLS = 64
+"""The most calls in one turn."""
 
 
 @dataclass
-class System:
-    """Something that answers queries.
+class TimedSystem:
+    """A system that answers queries, with the times that were measured.
 
     Attributes:
-        name: what it is called in tables.
-        run: answers the queries with these numbers; gives rows [queries, k], or None if they mean nothing.
-        batch: how many queries it is given at a time.
-        clock: what its time is measured by. Libraries with threads of their own need the process's.
-        left_out: seconds that it spent, since it was made, on what does not count.
-        bytes_per_item, build_s: what it takes to keep its items, and to make it.
-        items: how many it holds, if not all.
-        times: the seconds of each call: all of a batch wait for it.
-        medians: of each round, the seconds of a query.
+        name: as shown in tables.
+        run: answers the queries with these numbers [queries]; returns the rows of the items found
+            [queries, k], or None where rows can't be compared with those of other systems.
+        batch_size: queries per call.
+        clock: what its time is measured by; a library with threads of its own needs the process's clock.
+        excluded_seconds: the seconds, since the system was made, that don't count as its work.
+        bytes_per_item: memory per item.
+        build_s: seconds to build it.
+        num_items: how many items it holds, if not all.
+        call_seconds: the time of each call; every query of a batch waits that long.
+        round_medians: the median seconds per query of each round.
+        results: the rows found [k], by query number.
     """
 
     name: str
     run: Callable[[np.ndarray], np.ndarray | None]
-    batch: int = 1
+    batch_size: int = 1
     clock: Clock = time.thread_time
-    left_out: Callable[[], float] = lambda: 0.0
+    excluded_seconds: Callable[[], float] = lambda: 0.0
     bytes_per_item: float | None = None
     build_s: float | None = None
-    items: int | None = None
-    times: list[float] = field(default_factory=list)
-    medians: list[float] = field(default_factory=list)
-    found: dict[int, np.ndarray] = field(default_factory=dict)
+    num_items: int | None = None
+    call_seconds: list[float] = field(default_factory=list)
+    round_medians: list[float] = field(default_factory=list)
+    results: dict[int, np.ndarray] = field(default_factory=dict)
 
-    def turn(self, queries: np.ndarray) -> float:
-        """Answer a batch; returns seconds of a processor for each query."""
-        start, before = self.clock(), self.left_out()
+    def time_call(self, queries: np.ndarray) -> float:
+        """Answer a batch of query numbers and keep the results; returns processor seconds per query."""
+        start, excluded_before = self.clock(), self.excluded_seconds()
         rows = self.run(queries)
-        seconds = self.clock() - start - (self.left_out() - before)
+        seconds = self.clock() - start - (self.excluded_seconds() - excluded_before)
         if rows is not None:
-            self.found.update(zip(queries.tolist(), rows, strict=True))
+            self.results.update(zip(queries.tolist(), rows, strict=True))
         return max(seconds, 1e-9) / len(queries)
 
     @property
     def seconds(self) -> float:
-        """Of a query: the median of the rounds' medians."""
-        return float(np.median(self.medians))
+        """Seconds per query: the median of the rounds' medians."""
+        return float(np.median(self.round_medians))
 
-    def quantile(self, share: float) -> float:
-        """Of the seconds that calls took."""
-        return float(np.quantile(self.times, share))
+    def call_quantile(self, share: float) -> float:
+        """A quantile of the seconds per call."""
+        return float(np.quantile(self.call_seconds, share))
 
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Meanwhile this process multiplies matrices on one thread: others would spin, and be counted."""
+    """Limit this process to one thread of linear algebra: idle threads would spin, and be counted."""
     with require("threadpoolctl", "bench", "measuring speed").threadpool_limits(1):
         yield
 
 
-def measure(systems: Sequence[System], queries: int, rounds: int) -> None:
-    """Let all systems answer the same `queries` in turns, after one turn that does not count."""
-    calls = []
+def time_in_turns(systems: Sequence[TimedSystem], queries: int, rounds: int) -> None:
+    """Let all systems answer the same `queries` in turns, after a warm-up that does not count.
+
+    What disturbs the machine for a while then disturbs all systems alike.
+    """
+    calls_per_turn = []
     for system in systems:
-        first = np.arange(min(system.batch, queries))
-        system.turn(first)
-        seconds = system.turn(first) * len(first)
-        calls.append(int(np.clip(TURN / seconds, 1, MOST)))
+        batch = np.arange(min(system.batch_size, queries))
+        system.time_call(batch)
+        seconds = system.time_call(batch) * len(batch)
+        calls_per_turn.append(int(np.clip(TURN_SECONDS / seconds, 1, MAX_CALLS)))
     for number in track(range(rounds), "measuring", total=rounds, unit="rounds"):
-        for system, count in zip(systems, calls, strict=True):
+        for system, calls in zip(systems, calls_per_turn, strict=True):
             times = []
-            for call in range(count):
-                place = (number * count + call) * system.batch
-                times.append(system.turn(np.arange(place, place + system.batch) % queries))
-            system.times += [system.batch * seconds for seconds in times]
-            system.medians.append(float(np.median(times)))
+            for call in range(calls):
+                start = (number * calls + call) * system.batch_size
+                times.append(system.time_call(np.arange(start, start + system.batch_size) % queries))
+            system.call_seconds += [system.batch_size * seconds for seconds in times]
+            system.round_medians.append(float(np.median(times)))

@@ -1,9 +1,8 @@
-"""How many queries a second several processes answer together, by the clock on the wall."""
+"""The throughput of several processes that search the same files, by the wall clock."""
 
 from __future__ import annotations
 
 import multiprocessing
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,20 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from genius.bench import systems as ours
-from genius.bench.speed import SpeedSettings
+from genius.bench.speed import SpeedSettings, synthetic_worlds
+from genius.bench.systems import SystemSpec, engine_systems, stand_in_decoders
 from genius.bench.timing import one_thread
-from genius.bench.world import make_world, open_world
+from genius.bench.world import open_world
 from genius.display import Table
 from genius.errors import GeniusError
-from genius.search.hits import Mode
+from genius.search.engine import Mode
 
-WAIT = 600  # seconds for a worker to open its files and to compile
+START_SECONDS = 600
+"""How long a worker may take to open its files and to compile."""
 
 
 @dataclass(frozen=True)
-class Together:
-    """What workers answered together: queries a second of the wall's clock, and of all their processors."""
+class Throughput:
+    """What workers answered together: queries per second by the wall clock, and the cores they used."""
 
     system: str
     n: int
@@ -33,95 +33,95 @@ class Together:
     cores_used: float
 
     def fields(self) -> dict[str, Any]:
-        """For a line of JSON."""
+        """The figures for a line of JSON."""
         return asdict(self)
 
 
-def measure_workers(
+def measure_throughput(
     settings: SpeedSettings,
     workers: int,
     *,
     seconds: float = 5.0,
     modes: tuple[Mode, ...] = ("safe", "fast"),
-    batch: int = 8,
-) -> list[Together]:
-    """Let so many processes search the same files, one thread each, for some seconds in each mode."""
-    found = []
-    with tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch:
-        networks = Path(scratch, "networks")
-        networks.mkdir()
-        ours.write_network(networks, settings.width, settings.sizes, like_paper=settings.like_paper)
-        for count in settings.items:
-            folder = Path(scratch, str(count))
-            folder.mkdir()
-            make_world(folder, count, settings.sizes, width=settings.width, queries=settings.queries)
-            for mode in modes:
-                row = ours.Row(mode, "int8", batch)
-                work = _Work(folder, networks, row, settings.sizes, seconds)
-                found.append(_together(work, count, workers))
-    return found
+    batch_size: int = 8,
+) -> list[Throughput]:
+    """Let processes search the same synthetic items, one thread each, for some seconds in each mode."""
+    measured = []
+    for world, folder, networks in synthetic_worlds(settings):
+        for mode in modes:
+            spec = SystemSpec(mode, "int8", batch_size)
+            job = _Job(folder, networks, spec, settings.code_sizes, seconds)
+            measured.append(_run_workers(job, len(world), workers))
+    return measured
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Job:
     """What each worker does."""
 
     folder: Path
     networks: Path
-    row: ours.Row
-    sizes: tuple[int, ...]
+    spec: SystemSpec
+    code_sizes: tuple[int, ...]
     seconds: float
 
 
-def _together(work: _Work, count: int, workers: int) -> Together:
-    context = multiprocessing.get_context("spawn")  # a fork would share threads that do not exist
+def _run_workers(job: _Job, count: int, workers: int) -> Throughput:
+    context = multiprocessing.get_context("spawn")  # a fork would inherit locks of threads that it lacks
     ready, answers = context.Barrier(workers), context.Queue()
-    started = [
-        context.Process(target=_answer, args=(work, ready, answers), daemon=True) for _ in range(workers)
+    processes = [
+        context.Process(target=_work, args=(job, ready, answers), daemon=True) for _ in range(workers)
     ]
-    for process in started:
+    for process in processes:
         process.start()
     try:
-        told = [answers.get(timeout=WAIT + 10 * work.seconds) for _ in started]
+        measured = [answers.get(timeout=START_SECONDS + 10 * job.seconds) for _ in processes]
     except Exception as error:
         raise GeniusError("a worker did not answer: measure with fewer items or workers") from error
     finally:
-        for process in started:
+        for process in processes:
             process.join(timeout=10)
-            process.terminate()  # one that hangs
-    rates, shares = zip(*told, strict=True)
-    return Together(work.row.name, count, workers, float(sum(rates)), float(sum(shares)))
+            process.terminate()  # in case it hangs
+    rates, core_shares = zip(*measured, strict=True)
+    return Throughput(job.spec.name, count, workers, float(sum(rates)), float(sum(core_shares)))
 
 
-def _answer(work: _Work, ready: Any, answers: Any) -> None:
-    """One worker: tells queries a second, and which share of a core it had."""
+def _work(job: _Job, ready: Any, answers: Any) -> None:
+    """One worker: reports its queries per second, and the share of a core that it had."""
     with one_thread():
-        answers.put(_rate(work, ready))
+        answers.put(_measure_rate(job, ready))
 
 
-def _rate(work: _Work, ready: Any) -> tuple[float, float]:
-    world, row = open_world(work.folder, work.sizes), work.row
-    system = ours.systems(world, ours.stand_ins(world, work.networks, [row]), [row])[0]
-    queries = len(world.vectors)
-    system.turn(np.arange(row.batch) % queries)
-    ready.wait(WAIT)
-    start, used, answered = time.perf_counter(), time.thread_time(), 0
-    before = system.left_out()
-    while time.perf_counter() - start < work.seconds:
-        system.turn((answered + np.arange(row.batch)) % queries)
-        answered += row.batch
-    # What the stand-in took does not count: neither as work nor as time.
-    apart = system.left_out() - before
-    wall, processor = time.perf_counter() - start, time.thread_time() - used
-    share = min(1.0, processor / wall)
-    return answered / max(wall - apart / max(share, 1e-6), 1e-6), share
+def _measure_rate(job: _Job, ready: Any) -> tuple[float, float]:
+    world, spec = open_world(job.folder, job.code_sizes), job.spec
+    system = engine_systems(world, stand_in_decoders(world, job.networks, [spec]), [spec])[0]
+    queries, batch = len(world.query_vectors), np.arange(spec.batch_size)
+    system.time_call(batch % queries)
+    ready.wait(START_SECONDS)
+    start, processor_start, answered = time.perf_counter(), time.thread_time(), 0
+    excluded_before = system.excluded_seconds()
+    while time.perf_counter() - start < job.seconds:
+        system.time_call((answered + batch) % queries)
+        answered += spec.batch_size
+    # The stand-in's own scoring does not count, neither as work nor as time.
+    excluded = system.excluded_seconds() - excluded_before
+    wall, processor = time.perf_counter() - start, time.thread_time() - processor_start
+    core_share = min(1.0, processor / wall)
+    return answered / max(wall - excluded / max(core_share, 1e-6), 1e-6), core_share
 
 
-def table(found: list[Together]) -> Table:
-    """Queries a second of all workers."""
-    made = Table(
-        ("system", "items", "workers", "queries/s", "cores used"), title="together, by the wall's clock"
+def table(measured: list[Throughput]) -> Table:
+    """The throughput of all workers together."""
+    rows = Table(
+        ("system", "items", "workers", "queries/s", "cores used"),
+        title="all workers together, by the wall clock",
     )
-    for one in found:
-        made.add(one.system, one.n, one.workers, one.queries_per_second, one.cores_used)
-    return made
+    for throughput in measured:
+        rows.add(
+            throughput.system,
+            throughput.n,
+            throughput.workers,
+            throughput.queries_per_second,
+            throughput.cores_used,
+        )
+    return rows

@@ -67,7 +67,7 @@ def speed(
 ) -> None:
     """Queries per second of our modes, Hugging Face's generate, faiss and usearch; one thread each."""
     from genius.bench.plot import plot_speeds
-    from genius.bench.speed import SpeedSettings, measure_index, measure_speed, table
+    from genius.bench.speed import SpeedSettings, measure_index_speed, measure_speed, table
     from genius.errors import InputError
     from genius.progress import log_to_terminal
 
@@ -77,7 +77,7 @@ def speed(
         width=width,
         queries=queries,
         rounds=rounds,
-        like_paper=not small,
+        paper_sizes=not small,
         hugging_face=hugging_face,
         hugging_face_items=hugging_face_items,
         libraries=libraries,
@@ -89,7 +89,7 @@ def speed(
             raise InputError("--workers measures items that are made up, and has no plot")
         _measure_workers(settings, workers, as_json)
         return
-    results = measure_speed(settings) if index is None else measure_index(index, settings)
+    results = measure_speed(settings) if index is None else measure_index_speed(index, settings)
     if plot is not None:
         plot_speeds(plot, results)
     counts = dict.fromkeys(result.n for result in results)
@@ -97,9 +97,9 @@ def speed(
 
 
 def _measure_workers(settings: Any, workers: int, as_json: bool) -> None:
-    from genius.bench.workers import measure_workers, table
+    from genius.bench.workers import measure_throughput, table
 
-    results = measure_workers(settings, workers)
+    results = measure_throughput(settings, workers)
     _print(results, [table(results)], as_json)
 
 
@@ -131,9 +131,9 @@ def index(
     as_json: Json = False,
 ) -> None:
     """Time and memory to make and to open an index of items that are coded already."""
-    from genius.bench.index import measure_building, table
+    from genius.bench.index import measure_build, table
 
-    results = [measure_building(count, width=width) for count in items or (10_000, 100_000)]
+    results = [measure_build(count, width=width) for count in items or (10_000, 100_000)]
     _print(results, [table(results)], as_json)
 
 
@@ -154,12 +154,12 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Time from a text or an image to hits, with the shares of encoder, decoder and the rest."""
-    from genius.bench.search import measure_whole, table
+    from genius.bench.search import measure_latency, table
     from genius.index.index import Index
     from genius.progress import log_to_terminal
 
     log_to_terminal()
     chosen: Any = {"precision": precision, **({"modes": mode} if mode else {})}
     with Index.open(path, model) as opened:
-        results = measure_whole(opened, queries=queries, decoder=decoder, **chosen)
+        results = measure_latency(opened, queries=queries, decoder=decoder, **chosen)
     _print(results, [table(results)], as_json)

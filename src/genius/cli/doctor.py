@@ -41,8 +41,8 @@ def doctor(
     from genius.data.mbeir import SPLITS, Tree
     from genius.doctor.examine import examine
     from genius.doctor.report import as_json as json_of
-    from genius.doctor.report import tables
-    from genius.doctor.sheets import parse_pattern, write_pictures
+    from genius.doctor.report import tables, write_report_images
+    from genius.doctor.sheets import parse_pattern
     from genius.encode.pipeline import default_cache
     from genius.model import Model
     from genius.progress import log_to_terminal
@@ -62,7 +62,7 @@ def doctor(
             table.print()
         _print_verdict(examined.verdict)
     if plots is not None:
-        for path in write_pictures(examined, plots, patterns):
+        for path in write_report_images(examined, plots, patterns):
             typer.echo(path, err=True)
     if examined.verdict.state == "broken":
         raise typer.Exit(1)

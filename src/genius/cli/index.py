@@ -46,8 +46,8 @@ def index(
     counted = collect(source, root, strict)
     kept: Any = embeddings or "int8"
     with Index.open(out, model) if is_index(out) else Index.create(out, model, embeddings=kept) as target:
-        if embeddings and target.coding.embeddings != embeddings:
-            raise InputError(f"this index keeps {target.coding.embeddings}: make another one", path=out)
+        if embeddings and target.format.embeddings != embeddings:
+            raise InputError(f"this index keeps {target.format.embeddings}: make another one", path=out)
         add_all(target, out, *counted, strict=strict, workers=workers)
 
 

@@ -11,7 +11,7 @@ import typer
 from genius.display import Table
 
 if TYPE_CHECKING:
-    from genius.index.hits import Hit, Hits
+    from genius.index.hits import Hit
 
 TEXT_LENGTH = 40
 """How many characters of a text a row of the table shows."""
@@ -67,6 +67,7 @@ def search(
     import orjson
 
     from genius.index.filters import filter_of
+    from genius.index.hits import hits_to_dict
     from genius.index.index import Index
     from genius.progress import log_to_terminal
 
@@ -85,7 +86,7 @@ def search(
     with Index.open(index, model) as opened:
         hits = opened.search(text=text or None, image=image, instruction=instruction, near=near, **options)
     if as_json:
-        typer.echo(orjson.dumps(_hits_to_dict(hits)).decode())
+        typer.echo(orjson.dumps(hits_to_dict(hits, explain=True, image_name=True)).decode())
         return
     for note in hits.notes:
         typer.secho(f"note: {note}", fg="yellow", err=True)
@@ -116,38 +117,11 @@ def _caption(hit: Hit) -> str:
 
 def _path_table(hit: Hit) -> Table:
     """A hit's code, level by level: its probability given those before, and how many items share it."""
-    item, fields = hit.item, _hit_to_dict(hit)
+    item = hit.item
     title = f"{hit.rank}. {item.id} ({item.modality.value}), {_caption(hit)}, cosine {hit.cosine:.4f}"
     table = Table(("level", "code", "probability", "log-probability", "items"), title=title)
-    levels = zip(fields["code"], fields["log_probabilities"], fields["prefix_counts"], strict=True)
+    levels = zip(hit.code, hit.log_probabilities, hit.prefix_counts, strict=True)
     for level, (code, log_probability, count) in enumerate(levels, 1):
         table.add(level, code, f"{math.exp(log_probability):.1%}", f"{log_probability:.3f}", count)
     table.add("all", None, f"{math.exp(hit.log_probability):.2g}", f"{hit.log_probability:.3f}", None)
     return table
-
-
-def _hits_to_dict(hits: Hits) -> dict[str, Any]:
-    return {
-        "hits": [_hit_to_dict(hit) for hit in hits],
-        "notes": hits.notes,
-        "mode": hits.mode,
-        "decoder": hits.decoder,
-        "num_candidates": hits.under,
-    }
-
-
-def _hit_to_dict(hit: Hit) -> dict[str, Any]:
-    item = hit.item
-    return {
-        "rank": hit.rank,
-        "score": hit.score,
-        "cosine": hit.cosine,
-        "id": item.id,
-        "modality": item.modality.value,
-        "text": item.text,
-        "image": item.image.name if item.image else None,
-        "metadata": dict(item.metadata),
-        "code": hit.code,
-        "log_probabilities": hit.log_probabilities,
-        "prefix_counts": hit.below,
-    }

@@ -93,11 +93,11 @@ def _show_index(path: Path, verify: bool, as_json: bool) -> None:
     table.add("whole", "yes, every byte" if verify else "yes; --verify checks the catalogue and every byte")
     table.add("made by", f"{facts['made_by']} at {facts['made_at']}")
     table.add("model", f"{facts['model']['path']} ({facts['model']['fingerprint'][:12]})")
-    table.add("codes", " × ".join(map(str, facts["coding"]["sizes"])))
-    table.add("embeddings", facts["coding"].get("embeddings", "int8"))
+    table.add("codes", " × ".join(map(str, facts["codes"]["sizes"])))
+    table.add("embeddings", facts["codes"]["embeddings"])
     for name, count in facts["modalities"].items():
         table.add(name, count)
-    for name in ("segments", "removed", "version"):
+    for name in ("segments", "tombstones", "version"):
         table.add(name, facts[name])
     table.print()
 

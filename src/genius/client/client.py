@@ -12,22 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote, urlencode
 
 from genius.client.remote import remote_hits, remote_item
 from genius.client.transport import Transport, batch_items, change_to_dict, image_to_base64, item_path
-from genius.data.records import ImageSource, Item, Modality, Query
-from genius.decode.onnx_decoder import Precision
+from genius.data.records import ImageSource, Item, Query
 from genius.errors import InputError
-from genius.index.browse import Cell
-from genius.index.decoders import DecoderName
+from genius.index.cells import Cell
 from genius.index.hits import Hits
 from genius.index.ingest import Added, Change, id_of
-from genius.index.query import query_of, several
+from genius.index.query import SearchKeywords, SearchOptions, check_several, make_query
 from genius.index.writer import Compacted
-from genius.search.beam import BEAMS
-from genius.search.hits import Mode
 from genius.serve.atlas import format_prefix, parse_prefix
 
 if TYPE_CHECKING:
@@ -98,52 +94,32 @@ class Client:
         text: str | None = None,
         image: Path | str | bytes | Image.Image | ImageSource | None = None,
         instruction: str | None = None,
-        want: Modality | str | None = None,
-        k: int = 10,
-        beam: int = BEAMS,
-        rerank: bool | None = None,
-        mode: Mode = "auto",
-        decoder: DecoderName | str | None = None,
-        precision: Precision = "fp32",
-        filter: Mapping[str, Any] | None = None,
-        exclude: Iterable[str] = (),
         near: str | None = None,
+        **options: Unpack[SearchKeywords],
     ) -> Hits:
         """The k best hits, as `Index.search` finds them, in the requested ranking only."""
-        options = _options(want, k, beam, rerank, mode, decoder, precision, filter, exclude)
+        chosen = SearchOptions.of(**options)
         if near is not None and query is text is image is instruction is None:
-            return self._search({"near": near}, options)
-        fields = _query_fields(query_of(query, text, image, instruction))
-        return self._search({**fields, "near": near}, options)
+            return self._search({"near": near}, chosen)
+        fields = _query_fields(make_query(query, text, image, instruction))
+        return self._search({**fields, "near": near}, chosen)
 
-    def search_many(
-        self,
-        queries: Iterable[Query | str],
-        *,
-        want: Modality | str | None = None,
-        k: int = 10,
-        beam: int = BEAMS,
-        rerank: bool | None = None,
-        mode: Mode = "auto",
-        decoder: DecoderName | str | None = None,
-        precision: Precision = "fp32",
-        filter: Mapping[str, Any] | None = None,
-        exclude: Iterable[str] = (),
-    ) -> list[Hits]:
+    def search_many(self, queries: Iterable[Query | str], **options: Unpack[SearchKeywords]) -> list[Hits]:
         """The hits of each query; if the index is being changed, they may be of different versions."""
-        options = _options(want, k, beam, rerank, mode, decoder, precision, filter, exclude)
+        chosen = SearchOptions.of(**options)
 
         def search(query: Query | str) -> Hits:
-            return self._search(_query_fields(query_of(query, None, None, None)), options)
+            return self._search(_query_fields(make_query(query, None, None, None)), chosen)
 
         with ThreadPoolExecutor(CONCURRENT_SEARCHES) as threads:
-            return list(threads.map(search, several(queries)))
+            return list(threads.map(search, check_several(queries)))
 
-    def _search(self, query: Mapping[str, Any], options: Mapping[str, Any]) -> Hits:
-        fields = {**query, **options, "want": options["want"] or query.get("want")}
+    def _search(self, query: Mapping[str, Any], options: SearchOptions) -> Hits:
+        fields = {**query, **options.to_dict()}
+        fields["want"] = fields["want"] or query.get("want")
         request = {name: value for name, value in fields.items() if value not in (None, [])}
         answer = self._transport.call("POST", "/search", request)
-        return remote_hits(self._transport, request, answer, rerank=_reranks(options))
+        return remote_hits(self._transport, request, answer, rerank=options.reranks)
 
     # --- items
 
@@ -224,37 +200,6 @@ class Client:
 
     def _item(self, fields: Mapping[str, Any]) -> Item:
         return remote_item(self._transport, fields)
-
-
-def _options(
-    want: Modality | str | None,
-    k: int,
-    beam: int,
-    rerank: bool | None,
-    mode: Mode,
-    decoder: DecoderName | str | None,
-    precision: Precision,
-    filter: Mapping[str, Any] | None,
-    exclude: Iterable[str],
-) -> dict[str, Any]:
-    """The search options as JSON fields."""
-    return {
-        "want": None if want is None else Modality.parse(want).value,
-        "k": k,
-        "beam": beam,
-        "rerank": rerank,
-        "mode": mode,
-        "decoder": decoder,
-        "precision": precision,
-        "filter": None if filter is None else dict(filter),
-        "exclude": [exclude] if isinstance(exclude, str) else list(exclude),
-    }
-
-
-def _reranks(options: Mapping[str, Any]) -> bool:
-    """Whether the hits are ranked by embeddings, too: by default in all modes but `paper`."""
-    rerank: bool | None = options["rerank"]
-    return options["mode"] != "paper" if rerank is None else rerank
 
 
 def _query_fields(query: Query) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -42,8 +42,8 @@ def remote_hits(
     transport: Transport, request: Mapping[str, Any], answer: Mapping[str, Any], *, rerank: bool
 ) -> Hits:
     """The hits of a service's answer to a search request; only the requested ranking is there."""
-    paths = _Paths(transport, request)
-    hits: list[Hit] = [RemoteHit(paths, remote_item(transport, hit["item"]), hit) for hit in answer["hits"]]
+    explanation = _Explanation(transport, request)
+    hits = [_remote_hit(transport, explanation, hit) for hit in answer["hits"]]
     return Hits(
         [] if rerank else hits,
         hits if rerank else [],
@@ -51,50 +51,52 @@ def remote_hits(
         notes=answer["notes"],
         mode=answer["mode"],
         decoder=answer["decoder"],
-        under=answer["num_candidates"],
+        num_candidates=answer["num_candidates"],
     )
 
 
-class _Paths:
-    """The paths to all hits of a search, for which it is done once more."""
+def _remote_hit(transport: Transport, explanation: _Explanation, fields: Mapping[str, Any]) -> Hit:
+    item, code = remote_item(transport, fields["item"]), tuple(fields["code"])
+    path = RemotePath(explanation, item.id, code)
+    return Hit(item, fields["rank"], fields["score"], fields["cosine"], code, path)
+
+
+class _Explanation:
+    """The answer to a search request with the paths to all hits, for which it is sent once more."""
 
     def __init__(self, transport: Transport, request: Mapping[str, Any]) -> None:
         self._transport, self._request = transport, request
 
     @cached_property
-    def _hits(self) -> dict[str, Mapping[str, Any]]:
+    def hits(self) -> dict[str, Mapping[str, Any]]:
+        """The hits by item id."""
         answer = self._transport.call("POST", "/search", {**self._request, "explain": True})
         return {hit["item"]["id"]: hit for hit in answer["hits"]}
 
-    def get(self, id: str, code: tuple[int, ...], name: str) -> tuple[Any, ...]:
-        """A field of the path to an item. Raises GeniusError if the item is no longer found."""
-        hit = self._hits.get(id)
-        if hit is None or tuple(hit["code"]) != code:
-            raise GeniusError(f"the index has changed, and item {id!r} is not found as before: search again")
-        return tuple(hit[name])
 
+@dataclass(frozen=True)
+class RemotePath:
+    """The path to a hit, fetched when it is first read (`hits.CodePath`)."""
 
-class RemoteHit(Hit):
-    """A hit whose path is fetched when it is first read."""
+    explanation: _Explanation
+    id: str
+    code: tuple[int, ...]
 
-    def __init__(self, paths: _Paths, item: Item, answer: Mapping[str, Any]) -> None:
-        known = {name: answer[name] for name in ("rank", "score", "cosine")}
-        self.__dict__.update(known, item=item, code=tuple(answer["code"]), _paths=paths)
-
-    @cached_property
+    @property
     def log_probabilities(self) -> tuple[float, ...]:
         """The log-probability of each level's code given those before."""
-        return self._path("log_probabilities")
+        return self._field("log_probabilities")
 
-    @cached_property
-    def below(self) -> tuple[int, ...]:
+    @property
+    def prefix_counts(self) -> tuple[int, ...]:
         """The number of items that share the code up to each level."""
-        return self._path("prefix_counts")
+        return self._field("prefix_counts")
 
-    def _path(self, name: str) -> tuple[Any, ...]:
-        paths: _Paths = self.__dict__["_paths"]
-        return paths.get(self.item.id, self.code, name)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled, it is a plain hit with its path, as a connection can't be pickled."""
-        return Hit, tuple(getattr(self, field.name) for field in fields(Hit))
+    def _field(self, name: str) -> tuple[Any, ...]:
+        """A field of the hit. Raises GeniusError if the item is no longer found."""
+        hit = self.explanation.hits.get(self.id)
+        if hit is None or tuple(hit["code"]) != self.code:
+            raise GeniusError(
+                f"the index has changed, and item {self.id!r} is not found as before: search again"
+            )
+        return tuple(hit[name])

@@ -4,5 +4,5 @@ Public names and their files: `Item`, `Query`, `Modality` and the image sources 
 `Collection` (read), `Tree` for benchmarks in M-BEIR's layout (mbeir), `Task` (tasks), `load` to decode an
 image (images), `clean` and `query_text` (text), `write_items` (tables) and `write_tree` (mbeir_writer).
 
-It is the first layer: it imports only the modules beside it (errors, atomic, paths), no other folder.
+It is the first layer and may import base modules only (errors, atomic, paths), no other folder.
 """

@@ -9,7 +9,7 @@ from genius.data.mbeir import Tree
 from genius.data.tasks import Task
 from genius.demo.naming import name_images
 from genius.doctor.examine import examine
-from genius.doctor.sheets import write_pictures
+from genius.doctor.report import write_report_images
 from genius.errors import GeniusError
 from genius.evaluate.report import table, write_results
 from genius.evaluate.run import evaluate_model
@@ -73,7 +73,9 @@ def _diagnose(tree: Path, model: Model, out: Path, cache: Path) -> str:
     examination = examine(Tree(tree), model, cache=cache, split="test")
     verdict = examination.verdict
     reasons = "".join(f"  because: {reason.finding}\n" for reason in verdict.reasons)
-    sheets = [path for path in write_pictures(examination, out / "doctor") if path.parent.name == "codes"]
+    sheets = [
+        path for path in write_report_images(examination, out / "doctor") if path.parent.name == "codes"
+    ]
     return (
         f"The doctor says: {verdict.summary}\n{reasons}"
         f"Items that share a code: {sheets[0]} "

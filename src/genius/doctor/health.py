@@ -1,4 +1,4 @@
-"""A model's health in figures, from arrays: use of the codes, recall step by step, what survives the beam."""
+"""A quantizer's health in figures, from arrays: use of codes, recall step by step, survival in the beam."""
 
 from __future__ import annotations
 
@@ -8,18 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from genius.decode.geometry import Geometry
-from genius.doctor.codes import Buckets, Level, agreement, buckets, confusion, level_use, purity
-from genius.doctor.found import best_ranks, hit_rate
+from genius.doctor.codes import (
+    Buckets,
+    LevelUse,
+    agreement,
+    confusion,
+    level_use,
+    measure_buckets,
+    purity,
+)
+from genius.doctor.ranks import best_ranks, hit_rate
 from genius.errors import InputError
-from genius.model import DenseBaseline
+from genius.model import DenseBaseline, Model
 from genius.quantize.quantizer import modality_codes_for, unit_length
 from genius.search.beam import BEAMS
 from genius.search.code_pool import CodePool
 
-RANK = 5
-"""Success is a positive among the first five."""
-AGREEMENT = 3
-"""How many leading semantic codes of a query and its answer are compared."""
+HIT_RANK = 5
+"""A hit is a positive among the first five."""
+AGREEMENT_LEVELS = 3
+"""The number of leading semantic codes of a query and its answer that are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,19 +63,29 @@ class CodedQueries:
 
 
 @dataclass(frozen=True)
-class Coding:
-    """How codes are made: the size of each level, what the first is, and what each first code stands for."""
+class CodeSpec:
+    """What codes are made of, and which dense search they are compared with."""
 
     sizes: tuple[int, ...]
-    first: str
+    """The number of codes of each level."""
+    modality_code: str
+    """What the first level is: the modality as `given`, a `learned` code, or `none`."""
     modality_of: tuple[int, ...]
+    """The modality that each code of the first level stands for; empty without a modality code."""
     dense_baseline: DenseBaseline = "embeddings"
-    """What fair dense search looks at: joined embeddings or vectors, whichever validation found better."""
+    """What the dense baseline compares: embeddings or vectors, whichever found more on validation."""
+
+    @classmethod
+    def of(cls, model: Model) -> CodeSpec:
+        """The codes of a model. Raises MissingError if it has no quantizer yet."""
+        quantizer = model.quantizer
+        modality_of = tuple(model.settings["quantizer"]["modality_of"])
+        return cls(quantizer.sizes, quantizer.modality_code, modality_of, model.dense_baseline)
 
     @property
-    def semantic(self) -> int:
-        """The number of the first level that codes meaning."""
-        return 0 if self.first == "none" else 1
+    def first_semantic_level(self) -> int:
+        """The number, from 0, of the first level that codes meaning."""
+        return 0 if self.modality_code == "none" else 1
 
 
 @dataclass(frozen=True)
@@ -77,39 +95,43 @@ class TaskHealth:
     task: str
     queries: int
     embeddings: float
-    """Hit rate @5 by joined embeddings."""
+    """Hit rate @5 by joined embeddings φ."""
     vectors: float
-    """The same by fused vectors z."""
+    """Hit rate @5 by fused vectors z."""
     codes: float
-    """The same by codes alone: the query's vector against the items' quantized vectors ẑ."""
+    """Hit rate @5 by codes alone: the query's vector against the items' quantized vectors ẑ."""
     ceiling: float
-    """Hit rate @50 by joined embeddings: as many as the beam holds."""
-    known: tuple[float, ...]
-    """What survives the beam after each level, the wanted modality given."""
-    inferred: tuple[float, ...]
-    """The same, the modality left to the query's vector."""
-    matched: tuple[float, ...]
-    """Share of queries that have the same first one, two, three semantic codes as an answer of theirs."""
-    random: tuple[float, ...]
+    """Hit rate @50 by joined embeddings: as many items as there are beams."""
+    survival_given: tuple[float, ...]
+    """The share of queries with an answer in the beam after each level, the wanted modality given."""
+    survival_inferred: tuple[float, ...]
+    """The same, the modality inferred from the query's vector."""
+    agreement_matched: tuple[float, ...]
+    """The share of queries with the same first one, two, three semantic codes as one of their answers."""
+    agreement_random: tuple[float, ...]
     """The same with another query's answer; empty if there is only one query."""
+
+    def dense_baseline(self, spec: CodeSpec) -> float:
+        """Hit rate @5 of the dense baseline."""
+        return self.vectors if spec.dense_baseline == "vectors" else self.embeddings
 
 
 @dataclass(frozen=True)
 class Health:
-    """All figures of an examination."""
+    """All figures of an examination; means are over tasks."""
 
-    coding: Coding
+    code_spec: CodeSpec
     queries: int
     not_finite: int
-    """Items and queries whose vectors are no numbers."""
-    levels: tuple[Level, ...]
+    """Items and queries whose vectors are NaN or infinite."""
+    levels: tuple[LevelUse, ...]
     buckets: Buckets
     confusion: tuple[tuple[int, ...], ...]
-    """Items by first code and modality; empty if no code is the modality's."""
+    """Items by modality code and modality; empty without a modality code."""
     purity: float
-    """Share of items whose first code stands for their modality."""
+    """The share of items whose modality code stands for their modality; NaN without a modality code."""
     cosine: float
-    """Mean cosine of an item's vector and its quantized one."""
+    """The mean cosine of an item's vector and its quantized vector."""
     tasks: tuple[TaskHealth, ...]
 
     def mean(self, figure: Callable[[TaskHealth], float]) -> float:
@@ -127,11 +149,6 @@ class Health:
         return self.mean(lambda task: task.embeddings)
 
     @property
-    def dense_baseline(self) -> float:
-        """Mean hit rate @5 of fair dense search."""
-        return self.vectors if self.coding.dense_baseline == "vectors" else self.embeddings
-
-    @property
     def vectors(self) -> float:
         """Mean hit rate @5 by vectors."""
         return self.mean(lambda task: task.vectors)
@@ -147,45 +164,54 @@ class Health:
         return self.mean(lambda task: task.ceiling)
 
     @property
-    def kept(self) -> float:
-        """What codes alone keep of fair dense recall; NaN where there is none to keep."""
+    def dense_baseline(self) -> float:
+        """Mean hit rate @5 of the dense baseline."""
+        return self.mean(lambda task: task.dense_baseline(self.code_spec))
+
+    @property
+    def recall_kept(self) -> float:
+        """The share of the dense baseline's recall that codes alone keep; NaN if there is none to keep."""
         return self.codes / self.dense_baseline if self.dense_baseline > 0 else float("nan")
 
     @property
-    def known(self) -> tuple[float, ...]:
+    def survival_given(self) -> tuple[float, ...]:
         """Mean survival after each level, the wanted modality given."""
-        return self.means(lambda task: task.known)
+        return self.means(lambda task: task.survival_given)
 
     @property
-    def inferred(self) -> tuple[float, ...]:
+    def survival_inferred(self) -> tuple[float, ...]:
         """Mean survival after each level, the wanted modality inferred."""
-        return self.means(lambda task: task.inferred)
+        return self.means(lambda task: task.survival_inferred)
 
 
 def measure(
     items: CodedItems,
     tasks: Sequence[CodedQueries],
     decoder: Geometry,
-    coding: Coding,
+    code_spec: CodeSpec,
     *,
     beams: int = BEAMS,
     seed: int = 0,
 ) -> Health:
-    """The health of a quantizer by a pool's items and some queries of each task."""
+    """The health of a quantizer by a pool's items and some queries of each task.
+
+    Raises InputError without tasks, or for a task without queries.
+    """
     if not tasks or not all(len(task) for task in tasks):
         raise InputError("an examination needs at least one task, and queries of each")
-    pool = CodePool(items.codes, decoder.codebooks, coding.semantic)
-    table = confusion(items.codes[:, 0], items.modality, coding.sizes[0]) if coding.semantic else None
+    pool = CodePool(items.codes, decoder.codebooks, code_spec.first_semantic_level)
+    has_modality_code = code_spec.first_semantic_level > 0
+    table = confusion(items.codes[:, 0], items.modality, code_spec.sizes[0]) if has_modality_code else None
     return Health(
-        coding=coding,
+        code_spec=code_spec,
         queries=sum(map(len, tasks)),
         not_finite=items.not_finite + sum(task.not_finite for task in tasks),
-        levels=level_use(items.codes, coding.sizes),
-        buckets=buckets(items.codes, items.vectors, items.modality),
+        levels=level_use(items.codes, code_spec.sizes),
+        buckets=measure_buckets(items.codes, items.vectors, items.modality),
         confusion=() if table is None else tuple(tuple(map(int, row)) for row in table),
         purity=float("nan") if table is None else purity(table),
         cosine=mean_cosine(items.vectors, items.quantized),
-        tasks=tuple(_measure_task(items, task, pool, decoder, coding, beams, seed) for task in tasks),
+        tasks=tuple(_measure_task(items, task, pool, decoder, code_spec, beams, seed) for task in tasks),
     )
 
 
@@ -194,19 +220,19 @@ def _measure_task(
     task: CodedQueries,
     pool: CodePool,
     decoder: Geometry,
-    coding: Coding,
+    code_spec: CodeSpec,
     beams: int,
     seed: int,
 ) -> TaskHealth:
     wanted = np.flatnonzero(items.modality == task.want)
-    places = np.full(len(items.modality), -1)
-    places[wanted] = np.arange(len(wanted))
-    inside = [found[found >= 0] for found in (places[known] for known in task.positives)]
-    dense = best_ranks(task.embeddings, items.embeddings[wanted], inside)
-    by_vectors = best_ranks(task.vectors, items.vectors[wanted], inside)
-    by_codes = best_ranks(task.vectors, unit_length(items.quantized[wanted]), inside)
-    first = modality_codes_for(list(coding.modality_of), task.want, len(task))
-    matched, random = _agreements(items.codes, task, coding.semantic, seed)
+    place_of = np.full(len(items.modality), -1)
+    place_of[wanted] = np.arange(len(wanted))
+    answers = [places[places >= 0] for places in (place_of[positives] for positives in task.positives)]
+    by_embeddings = best_ranks(task.embeddings, items.embeddings[wanted], answers)
+    by_vectors = best_ranks(task.vectors, items.vectors[wanted], answers)
+    by_codes = best_ranks(task.vectors, unit_length(items.quantized[wanted]), answers)
+    modality_codes = modality_codes_for(list(code_spec.modality_of), task.want, len(task))
+    matched, random = _agreements(items.codes, task, code_spec.first_semantic_level, seed)
 
     def survival(modality_code: np.ndarray | None) -> tuple[float, ...]:
         _, shares = pool.search(
@@ -217,35 +243,35 @@ def _measure_task(
     return TaskHealth(
         task=task.task,
         queries=len(task),
-        embeddings=hit_rate(dense, RANK),
-        vectors=hit_rate(by_vectors, RANK),
-        codes=hit_rate(by_codes, RANK),
-        ceiling=hit_rate(dense, beams),
-        known=survival(first),
-        inferred=survival(None),
-        matched=matched,
-        random=random,
+        embeddings=hit_rate(by_embeddings, HIT_RANK),
+        vectors=hit_rate(by_vectors, HIT_RANK),
+        codes=hit_rate(by_codes, HIT_RANK),
+        ceiling=hit_rate(by_embeddings, beams),
+        survival_given=survival(modality_codes),
+        survival_inferred=survival(None),
+        agreement_matched=matched,
+        agreement_random=random,
     )
 
 
 def _agreements(
-    codes: np.ndarray, task: CodedQueries, semantic: int, seed: int
+    codes: np.ndarray, task: CodedQueries, first_semantic_level: int, seed: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Leading codes shared by queries with an answer of their own, and with an answer of some other query."""
+    """How often queries share leading codes with an answer of their own, and with another query's answer."""
     generator = np.random.default_rng(seed)
-    asked = np.flatnonzero([len(known) > 0 for known in task.positives])
-    if not len(asked):
+    answered = np.flatnonzero([len(positives) > 0 for positives in task.positives])
+    if not len(answered):
         return (), ()
-    chosen = np.array([generator.choice(task.positives[int(row)]) for row in asked])
-    answers = codes[chosen, semantic:]
-    own = task.codes[asked, semantic:]
-    matched = agreement(own, answers, AGREEMENT)
-    if len(asked) < 2:
+    chosen = np.array([generator.choice(task.positives[int(query)]) for query in answered])
+    answers = codes[chosen, first_semantic_level:]
+    queries = task.codes[answered, first_semantic_level:]
+    matched = agreement(queries, answers, AGREEMENT_LEVELS)
+    if len(answered) < 2:
         return matched, ()
-    order = generator.permutation(len(asked))
-    return matched, agreement(own[order], answers[np.roll(order, 1)], AGREEMENT)
+    order = generator.permutation(len(answered))
+    return matched, agreement(queries[order], answers[np.roll(order, 1)], AGREEMENT_LEVELS)
 
 
-def mean_cosine(one: np.ndarray, other: np.ndarray) -> float:
-    """The mean cosine of vectors, row by row."""
-    return float(np.einsum("ij,ij->i", unit_length(one), unit_length(other)).mean())
+def mean_cosine(vectors: np.ndarray, others: np.ndarray) -> float:
+    """The mean cosine of vectors [n, width] and others [n, width], row by row."""
+    return float(np.einsum("ij,ij->i", unit_length(vectors), unit_length(others)).mean())

@@ -1,9 +1,9 @@
-"""Sheets of the items that carry a code, as in the paper's Fig. 3, with a label from their texts."""
+"""Contact sheets of the items that have a code, as in the paper's Fig. 3, labelled from their texts."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,25 +14,23 @@ from genius.data.contact_sheet import contact_sheet, save, tile_of
 from genius.data.labels import Background, label
 from genius.data.mbeir import Split, Tree
 from genius.data.records import Item
-from genius.doctor.codes import distinct
-from genius.doctor.examine import Examination
-from genius.doctor.plots import write_map, write_plots
 from genius.errors import InputError
 
 log = logging.getLogger(__name__)
 
 TILES = 24
+"""The most items on a sheet."""
 LEVELS = 3
-"""How many semantic levels are shown unasked,"""
-EXAMPLES = 3
-"""and how many codes of each."""
+"""The number of semantic levels that have sheets by default."""
+CODES_PER_LEVEL = 3
+"""The number of codes of each of them."""
 
 Pattern = tuple[int | None, ...]
 """Codes from the first level on; None stands for any. (None, 17) is code 17 of the second level."""
 
 
 def parse_pattern(text: str) -> Pattern:
-    """A pattern as one writes it, with a star for any code.
+    """A pattern as people write it, with a star for any code. Raises InputError for anything else.
 
     >>> parse_pattern("*, 17")
     (None, 17)
@@ -43,64 +41,75 @@ def parse_pattern(text: str) -> Pattern:
     return tuple(None if part == "*" else int(part) for part in parts)
 
 
-def written(pattern: Pattern) -> str:
-    """A pattern as one writes it."""
+def format_pattern(pattern: Pattern) -> str:
+    """A pattern as people write it.
+
+    >>> format_pattern((None, 17))
+    '*, 17'
+    """
     return ", ".join("*" if code is None else str(code) for code in pattern)
 
 
-def carriers(codes: np.ndarray, pattern: Pattern) -> np.ndarray:
-    """The numbers of the items whose codes [items, levels] fit a pattern."""
+def matching_items(codes: np.ndarray, pattern: Pattern) -> np.ndarray:
+    """The numbers of the items whose codes [items, levels] match a pattern.
+
+    Raises InputError for a pattern of more levels than the codes have.
+    """
     if not 0 < len(pattern) <= codes.shape[1]:
         raise InputError(f"codes have {codes.shape[1]} levels, and the pattern {len(pattern)}")
-    fits = np.ones(len(codes), bool)
+    matches = np.ones(len(codes), bool)
     for level, code in enumerate(pattern):
         if code is not None:
-            fits &= codes[:, level] == code
-    return np.flatnonzero(fits)
+            matches &= codes[:, level] == code
+    return np.flatnonzero(matches)
 
 
-def examples(
-    codes: np.ndarray, modality: np.ndarray, semantic: int, *, levels: int = LEVELS, count: int = EXAMPLES
+def mixed_codes(
+    codes: np.ndarray,
+    modality: np.ndarray,
+    first_level: int,
+    *,
+    levels: int = LEVELS,
+    count: int = CODES_PER_LEVEL,
 ) -> list[Pattern]:
-    """Codes that are worth a look: of each of the first semantic levels, those with the most mixed items.
+    """The codes of each of `levels` levels whose items [items, levels] are of the most mixed modalities.
 
-    Mixed are the items besides those of a code's commonest modality; of equally mixed codes the larger come
-    first.
+    A code is the more mixed, the more items it has besides those of its most frequent modality; of equally
+    mixed codes the larger come first.
     """
     chosen: list[Pattern] = []
-    for level in range(semantic, min(semantic + levels, codes.shape[1])):
-        table = np.zeros((int(codes[:, level].max()) + 1, int(modality.max()) + 1), np.int64)
-        np.add.at(table, (codes[:, level], modality), 1)
-        totals = table.sum(axis=1)
-        order = np.lexsort((-totals, table.max(axis=1) - totals))
-        chosen += [(*(None,) * level, int(code)) for code in order[:count] if totals[code]]
+    for level in range(first_level, min(first_level + levels, codes.shape[1])):
+        counts = np.zeros((int(codes[:, level].max()) + 1, int(modality.max()) + 1), np.int64)
+        np.add.at(counts, (codes[:, level], modality), 1)
+        items = counts.sum(axis=1)
+        order = np.lexsort((-items, counts.max(axis=1) - items))
+        chosen += [(*(None,) * level, int(code)) for code in order[:count] if items[code]]
     return chosen
 
 
 @dataclass
-class Shown:
-    """The items that carry a code: which of them are shown, and the texts of all."""
+class CodeSheet:
+    """The items that match a pattern: the numbers of all, which of them are shown, and the texts of all."""
 
     pattern: Pattern
     numbers: np.ndarray
     tiles: list[int]
     items: dict[int, Item] = field(default_factory=dict)
+    """The items that are shown, by number."""
     texts: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """The pattern as a file's name."""
-        *before, last = self.pattern
-        if all(code is None for code in before):
-            return f"level{len(self.pattern)}_code{last}"
+        """The name of the file: level2_code17, or code_1_17_203 for several levels."""
+        if all(code is None for code in self.pattern[:-1]):
+            return f"level{len(self.pattern)}_code{self.pattern[-1]}"
         return "code_" + "_".join("any" if code is None else str(code) for code in self.pattern)
 
-    def sheet(self, background: Background) -> Image.Image:
-        """The items in a grid, under a line that says what they are."""
-        meaning = label(self.texts, background)
-        title = f"({written(self.pattern)}): {len(self.numbers):,} items" + (
-            f" · {meaning}" if meaning else ""
-        )
+    def draw(self, background: Background) -> Image.Image:
+        """The items in a grid, under a title with a label that sets their texts apart from the background."""
+        title = f"({format_pattern(self.pattern)}): {len(self.numbers):,} items"
+        if meaning := label(self.texts, background):
+            title += f" · {meaning}"
         return contact_sheet((tile_of(self.items[number]) for number in self.tiles), title=title)
 
 
@@ -112,29 +121,32 @@ def write_sheets(
     patterns: Sequence[Pattern],
     folder: Path,
 ) -> list[Path]:
-    """A sheet for each pattern of codes of a tree's items; a pattern that no item has gets none."""
-    shown = []
+    """Write a sheet for each pattern of codes [items, levels] of a tree's items; returns the paths.
+
+    A pattern that matches no item gets no sheet.
+    """
+    sheets = []
     for pattern in patterns:
-        numbers = carriers(codes, pattern)
+        numbers = matching_items(codes, pattern)
         if len(numbers):
-            shown.append(Shown(pattern, numbers, chosen_tiles(numbers, modality)))
+            sheets.append(CodeSheet(pattern, numbers, choose_tiles(numbers, modality)))
         else:
-            log.warning("no item has the code (%s)", written(pattern))
-    background = _gather(tree, split, shown)
+            log.warning("no item has the code (%s)", format_pattern(pattern))
+    background = fill_sheets(tree, split, sheets)
     paths = []
-    for one in shown:
-        paths.append(folder / f"{one.name}.png")
-        save(one.sheet(background), paths[-1])
+    for sheet in sheets:
+        paths.append(folder / f"{sheet.name}.png")
+        save(sheet.draw(background), paths[-1])
     return paths
 
 
-def chosen_tiles(numbers: np.ndarray, modality: np.ndarray, count: int = TILES) -> list[int]:
-    """Some of the items, as many of each modality as there is room for, evenly over each."""
+def choose_tiles(numbers: np.ndarray, modality: np.ndarray, count: int = TILES) -> list[int]:
+    """At most `count` of the items with these numbers, of all modalities alike, evenly spread over each."""
     groups = [numbers[modality[numbers] == kind] for kind in np.unique(modality[numbers])]
     quotas = [0] * len(groups)
     while sum(quotas) < min(count, len(numbers)):
-        open_ones = [place for place, group in enumerate(groups) if quotas[place] < len(group)]
-        quotas[min(open_ones, key=lambda place: quotas[place])] += 1
+        not_full = [place for place, group in enumerate(groups) if quotas[place] < len(group)]
+        quotas[min(not_full, key=lambda place: quotas[place])] += 1
     spread = [
         group[np.arange(quota) * len(group) // max(1, quota)]
         for group, quota in zip(groups, quotas, strict=True)
@@ -142,39 +154,19 @@ def chosen_tiles(numbers: np.ndarray, modality: np.ndarray, count: int = TILES) 
     return [int(number) for number in np.concatenate(spread)]
 
 
-def _gather(tree: Tree, split: Split, shown: Sequence[Shown]) -> Background:
-    """Read the items once: fill in what is shown, and count the words of all."""
+def fill_sheets(tree: Tree, split: Split, sheets: Sequence[CodeSheet]) -> Background:
+    """Read all items once: fill in the sheets' items and texts, and count the words of all texts."""
+    sheets_of: dict[int, list[CodeSheet]] = {}
+    for sheet in sheets:
+        for number in sheet.numbers.tolist():
+            sheets_of.setdefault(number, []).append(sheet)
     background = Background()
-    carried: Mapping[int, list[Shown]] = _by_number(shown)
     for number, item in enumerate(tree.items(split)):
         if item.text:
             background.add(item.text)
-        for one in carried.get(number, ()):
+        for sheet in sheets_of.get(number, ()):
             if item.text:
-                one.texts.append(item.text)
-            if number in one.tiles:
-                one.items[number] = item
+                sheet.texts.append(item.text)
+            if number in sheet.tiles:
+                sheet.items[number] = item
     return background
-
-
-def _by_number(shown: Sequence[Shown]) -> dict[int, list[Shown]]:
-    found: dict[int, list[Shown]] = {}
-    for one in shown:
-        for number in one.numbers.tolist():
-            found.setdefault(number, []).append(one)
-    return found
-
-
-def write_pictures(examination: Examination, folder: Path, patterns: Sequence[Pattern] = ()) -> list[Path]:
-    """All pictures of an examination: plots of its figures, maps, and sheets of codes.
-
-    Without `patterns`, the sheets are of codes that are worth a look.
-    """
-    items, coding = examination.items, examination.health.coding
-    different = distinct(items.codes, items.vectors)
-    chosen = list(patterns) or examples(items.codes[different], items.modality[different], coding.semantic)
-    paths = write_plots(examination.health, folder)
-    paths.append(write_map(items, examination.tasks, folder / "map.png"))
-    return paths + write_sheets(
-        examination.tree, examination.split, items.codes, items.modality, chosen, folder / "codes"
-    )

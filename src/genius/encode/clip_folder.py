@@ -210,7 +210,7 @@ def _json(path: Path) -> Json:
     try:
         content = orjson.loads(path.read_bytes())
     except FileNotFoundError:
-        raise InputError("is not there: this is no whole folder of a model", path=path) from None
+        raise InputError("is missing: this is no complete folder of a model", path=path) from None
     except ValueError as error:
         raise InputError(f"is no JSON ({error})", path=path) from error
     if not isinstance(content, dict):

@@ -198,7 +198,7 @@ class TokenFusion(nn.Module):
         """Vectors [n, width] of text tokens [n, m, width] and image tokens [n, k, width].
 
         The masks `text_kept` ([n, m] or [n]) and `image_kept` ([n, k] or [n]) are used only if the settings
-        say `masked`; None keeps all. A row of which nothing is kept becomes zeros.
+        say `masked`; None keeps all. A row without a kept token becomes zeros.
         """
         value: Tensor = self.dropout(torch.cat([text, image], 1))
         bias = self._bias(text.shape[1], image.shape[1]).to(value.dtype)

@@ -19,7 +19,7 @@ from genius.errors import MismatchError
 KIND = "features"
 FORMAT = 1
 ABSENT = -1
-"""The row number of an image or a text that there is none of."""
+"""The row number of an absent image or text."""
 
 
 class RowLookup:

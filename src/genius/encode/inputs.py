@@ -1,4 +1,4 @@
-"""What there is to encode: the distinct images and texts of items and queries."""
+"""The inputs of an encoder: the distinct images and texts of items and queries."""
 
 from __future__ import annotations
 

@@ -28,13 +28,13 @@ import orjson
 from genius.data.records import Scalar, check_scalar
 from genius.errors import InputError
 
-DEPTH = 16
+MAX_DEPTH = 16
 """How deep filters may be nested."""
-CONDITIONS = 256
+MAX_CONDITIONS = 256
 """How many conditions a filter may have."""
-LISTED = 10_000
+MAX_LISTED = 10_000
 """How many values a list may have."""
-LETTERS = 1_000
+MAX_KEY_LENGTH = 1_000
 """How long a key may be."""
 
 _ORDER = {"$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="}
@@ -108,13 +108,13 @@ class _Reader:
         return _join(conditions, "AND")
 
     def _check_depth(self, depth: int) -> None:
-        if depth > DEPTH:
-            raise InputError(f"the filter is nested more than {DEPTH} deep: say it in fewer levels")
+        if depth > MAX_DEPTH:
+            raise InputError(f"the filter is nested more than {MAX_DEPTH} deep: say it in fewer levels")
 
     def _count(self) -> None:
         self._conditions += 1
-        if self._conditions > CONDITIONS:
-            raise InputError(f"the filter has more than {CONDITIONS} conditions: use $in for many values")
+        if self._conditions > MAX_CONDITIONS:
+            raise InputError(f"the filter has more than {MAX_CONDITIONS} conditions: use $in for many values")
 
 
 class _Field:
@@ -186,8 +186,8 @@ def _equal(field: _Field, value: Any) -> Condition:
 def _one_of(field: _Field, values: Any) -> Condition:
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence | set | frozenset):
         raise InputError(f"$in and $nin take a list of values, not {_short(values)}")
-    if len(values) > LISTED:
-        raise InputError(f"a list of {len(values):,} values is too long: up to {LISTED:,} are looked for")
+    if len(values) > MAX_LISTED:
+        raise InputError(f"a list of {len(values):,} values is too long: up to {MAX_LISTED:,} are looked for")
     checked = [_checked("$in", value) for value in values]
     numbers = [value for value in checked if _is_number(value)]
     others = [_json(value) for value in checked if value is not None and not _is_number(value)]
@@ -229,8 +229,8 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _checked_key(key: str) -> str:
-    if not key or len(key) > LETTERS or "\0" in key:
-        raise InputError(f"a filter's key has up to {LETTERS:,} characters, none of them a zero byte")
+    if not key or len(key) > MAX_KEY_LENGTH or "\0" in key:
+        raise InputError(f"a filter's key has up to {MAX_KEY_LENGTH:,} characters, none of them a zero byte")
     _json(key)
     return key
 

@@ -113,6 +113,20 @@ class SearchOptions:
         excluded = (exclude,) if isinstance(exclude, str) else tuple(exclude)
         return cls(want=wanted, exclude=excluded, **options)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The options as JSON has them."""
+        return {
+            "want": None if self.want is None else self.want.value,
+            "k": self.k,
+            "beam": self.beam,
+            "rerank": self.rerank,
+            "mode": self.mode,
+            "decoder": self.decoder,
+            "precision": self.precision,
+            "filter": None if self.filter is None else dict(self.filter),
+            "exclude": list(self.exclude),
+        }
+
     @cached_property
     def condition(self) -> Condition | None:
         """The filter as SQL."""

@@ -105,7 +105,7 @@ class Database:
 
     @contextlib.contextmanager
     def _deadline(self, seconds: float) -> Iterator[None]:
-        """Queries of this thread within it are interrupted after so many seconds, with a FilterTimeoutError."""
+        """Within, queries of this thread are interrupted after this time, with a FilterTimeoutError."""
         connection, end = self._connection, time.monotonic() + seconds
         connection.set_progress_handler(lambda: time.monotonic() >= end, DEADLINE_STEPS)
         try:

@@ -156,7 +156,10 @@ def prefix_survival(history: History, rows: Sequence[np.ndarray], segment: int =
     survival = np.zeros(len(history))
     for level, blocks in enumerate(history):
         kept = np.zeros(len(rows), bool)
-        for prefixes in blocks:
+        for block in blocks:
+            prefixes = block[block.starts[segment] < block.ends[segment]]
+            if not len(prefixes):
+                continue
             starts, ends = prefixes.starts[segment], prefixes.ends[segment]
             # A query's runs are disjoint; so the run that may hold a row is the last one that starts at or
             # before it.

@@ -19,9 +19,11 @@ from starlette.types import ASGIApp
 
 from genius import __version__
 from genius.errors import GeniusError, InputError
+from genius.index.hits import item_to_dict
 from genius.index.index import Index
+from genius.index.query import MAX_ID_LENGTH
 from genius.serve import openapi, responses, schemas, thumbnails
-from genius.serve.config import MAX_ID_LENGTH, Settings
+from genius.serve.config import Settings
 from genius.serve.errors import ApiError, api_error, busy_error, internal_error
 from genius.serve.metrics import MEDIA_TYPE, Metrics
 from genius.serve.middleware import GuardMiddleware
@@ -135,7 +137,7 @@ def _add_search_routes(app: FastAPI, service: Service) -> None:
         """Show the cell under a prefix of codes: how many items, some of them, a label, and its children."""
         each = samples if child_samples is None else child_samples
         cell = await service.cell(prefix, start, children, samples, each)
-        return _json(responses.cell_fields(cell, len(index.coding.sizes)))
+        return _json(responses.cell_fields(cell, len(index.format.sizes)))
 
 
 def _add_item_routes(app: FastAPI, service: Service) -> None:
@@ -175,7 +177,7 @@ def _add_item_routes(app: FastAPI, service: Service) -> None:
     async def item(id: str = ItemId) -> Response:
         """Get an item and its code."""
         known, code = await service.item(id)
-        return _json({**responses.item_fields(known), "code": code})
+        return _json({**item_to_dict(known), "code": code})
 
     @app.patch("/items/{id:any}", response_model=schemas.AddAnswer, **openapi.change())
     async def change(request: Request, id: str = ItemId) -> Response:

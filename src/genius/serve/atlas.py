@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from genius.data.labels import Background, label
 from genius.data.records import MODALITIES, Item, Modality
 from genius.errors import InputError
-from genius.index.browse import Cell, Prefix
+from genius.index.cells import Cell, Prefix
 from genius.index.index import Index
 
 LABEL_ITEMS = 120
@@ -99,7 +99,7 @@ class Atlas:
     @property
     def modality_first(self) -> bool:
         """Whether the first code of an item is its modality."""
-        return self._index.coding.told
+        return self._index.format.modality_given
 
     def cell(
         self, prefix: Prefix, *, start: int, children: int, samples: int, child_samples: int
@@ -125,7 +125,7 @@ class Atlas:
 
     def _label(self, cache: _Cache, prefix: Prefix) -> str:
         """A few words for the items under a prefix, or an empty text."""
-        if len(prefix) <= self._index.coding.semantic:
+        if len(prefix) <= self._index.format.semantic:
             return ""  # all items of a modality have nothing in common
         return cache.get(
             ("label", prefix),
@@ -142,12 +142,12 @@ class Atlas:
 
     def _texts(self, prefix: Prefix) -> list[str]:
         """Texts of items with the same semantic codes, whatever their modality."""
-        coding = self._index.coding
+        format = self._index.format
         if self.modality_first:
             with_text = [MODALITIES.index(modality) for modality in (Modality.TEXT, Modality.PAIR)]
-            prefixes: list[Prefix] = [(code, *prefix[1:]) for code in with_text if code < coding.sizes[0]]
+            prefixes: list[Prefix] = [(code, *prefix[1:]) for code in with_text if code < format.sizes[0]]
         else:
-            prefixes = [(None, *prefix[1:]) if coding.semantic else prefix]
+            prefixes = [(None, *prefix[1:]) if format.semantic else prefix]
         return _texts(item for other in prefixes for item in self._index.cell(other, LABEL_ITEMS).items)
 
     def _cell(self, cache: _Cache, prefix: Prefix, samples: int) -> Cell:

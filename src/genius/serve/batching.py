@@ -22,7 +22,6 @@ from genius.errors import FilterTimeoutError
 from genius.index.hits import Hits
 from genius.index.index import Index
 from genius.serve.errors import busy_error, timeout_error
-from genius.serve.responses import path_fields
 from genius.serve.schemas import SearchRequest
 
 log = logging.getLogger(__name__)
@@ -202,7 +201,7 @@ def _explain(hits: Hits | Exception) -> Hits | Exception:
         return hits
     try:
         for hit in hits:
-            path_fields(hit)
+            _ = hit.log_probabilities, hit.prefix_counts
     except Exception as error:  # of this job alone
         return error
     return hits

@@ -11,13 +11,7 @@ from genius.errors import InputError
 MEGABYTE = 1 << 20
 
 # Limits of one request, the same for every service; its OpenAPI description names them.
-MAX_K = 1000
-MAX_BEAM = 1000
 MAX_ITEMS = 256
-MAX_EXCLUDED = 1000
-MAX_TEXT_LENGTH = 20_000
-MAX_ID_LENGTH = 1000
-MAX_FILTER_DEPTH = 32
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 TOKEN_VARIABLE = "GENIUS_TOKEN"

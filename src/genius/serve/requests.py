@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from genius.serve.config import MAX_EXCLUDED
+from genius.index.query import MAX_EXCLUDED
 from genius.serve.errors import ApiError
 from genius.serve.schemas import SearchRequest
 

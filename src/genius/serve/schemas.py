@@ -10,17 +10,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from genius.decode.onnx_decoder import Precision
 from genius.index.decoders import DecoderName
+from genius.index.filters import MAX_DEPTH
+from genius.index.query import MAX_EXCLUDED, MAX_ID_LENGTH, MAX_K, MAX_TEXT_LENGTH
 from genius.search.beam import BEAMS
-from genius.search.hits import Mode
-from genius.serve.config import (
-    MAX_BEAM,
-    MAX_EXCLUDED,
-    MAX_FILTER_DEPTH,
-    MAX_ID_LENGTH,
-    MAX_ITEMS,
-    MAX_K,
-    MAX_TEXT_LENGTH,
-)
+from genius.search.engine import MAX_BEAMS, Mode
+from genius.serve.config import MAX_ITEMS
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH, pattern=r"^[^\x00]+$")]
 Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
@@ -44,6 +38,8 @@ def _check_base64(text: str | None) -> str | None:
     return text or None
 
 
+MAX_FILTER_DEPTH = 2 * MAX_DEPTH  # of JSON: each level of a filter is a mapping in a list
+
 ImageText = Annotated[str | None, AfterValidator(_check_base64)]
 
 
@@ -62,7 +58,7 @@ class SearchRequest(_Request):
     instruction: Text | None = Field(None, description="What to find, as a sentence.")
     want: ModalityName | None = Field(None, description="Find only this modality.")
     k: int = Field(10, ge=1, le=MAX_K, description="The number of hits.")
-    beam: int = Field(BEAMS, ge=1, le=MAX_BEAM, description="The number of prefixes kept at each level.")
+    beam: int = Field(BEAMS, ge=1, le=MAX_BEAMS, description="The number of prefixes kept at each level.")
     mode: Mode = Field("auto", description="How far codes are searched.")
     rerank: bool | None = Field(None, description="Rank by embeddings and codes, or by codes alone.")
     decoder: DecoderName | None = Field(None, description="The decoder that scores codes.")

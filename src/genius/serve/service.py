@@ -123,7 +123,7 @@ class Service:
         return {
             **await self._readers.run(self._counts),
             "model": index.model.fingerprint,
-            "levels": index.coding.sizes,
+            "levels": index.format.sizes,
             "modality_first": self._atlas.modality_first,
             "read_only": self.settings.read_only,
             "made_by": f"genius {__version__}",

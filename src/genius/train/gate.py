@@ -1,24 +1,24 @@
-"""Whether codes are worth a decoder: the doctor's verdict, on what training has at hand."""
+"""The gate before decoder training: the doctor's verdict on the quantizer."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from genius.corpus.coded import CodedCorpus
-from genius.doctor.health import CodedItems, CodedQueries, Coding, measure
+from genius.doctor.health import CodedItems, CodedQueries, CodeSpec, measure
 from genius.doctor.verdict import Verdict, judge
 from genius.errors import InputError
 from genius.model import Model
-from genius.train.batches import permuted
+from genius.train.batches import validation_rows
 
 QUERIES = 100
-"""Of each task, at most."""
+"""Queries of each task that the verdict uses, at most."""
 
 
 def refuse_broken(model: Model, coded: CodedCorpus) -> None:
-    """Raise InputError if the doctor calls the model broken.
+    """Raise InputError if the doctor calls the model's quantizer broken.
 
-    A decoder can't mend codes that lost what they stand for, and it takes long to train: so look first.
+    A decoder takes long to train and can't repair codes that lost what they stand for.
     """
     verdict = verdict_on(model, coded)
     if verdict.state == "broken":
@@ -30,11 +30,8 @@ def refuse_broken(model: Model, coded: CodedCorpus) -> None:
 
 
 def verdict_on(model: Model, coded: CodedCorpus, *, queries: int = QUERIES) -> Verdict:
-    """The doctor's verdict by all items and some queries of each task, without embedding them anew."""
-    quantizer, described = model.quantizer, model.settings["quantizer"]
-    coding = Coding(
-        quantizer.sizes, quantizer.modality_code, tuple(described["modality_of"]), model.dense_baseline
-    )
+    """The doctor's verdict by all items and up to `queries` queries of each task, embedded before."""
+    quantizer = model.quantizer
     items = CodedItems(
         modality=coded.embedded.pool.modality.astype(np.int64),
         embeddings=coded.embedded.items.embeddings.astype(np.float32),
@@ -44,7 +41,7 @@ def verdict_on(model: Model, coded: CodedCorpus, *, queries: int = QUERIES) -> V
     )
     tasks = []
     for task in coded.embedded.tasks.values():
-        rows = permuted(len(task), 0, min(len(task), queries), seed=(0,))
+        rows = validation_rows(len(task), queries)
         vectors = coded.queries[task.task][rows]
         codes = quantizer.codes(vectors, np.full(len(rows), task.want))
         tasks.append(
@@ -58,4 +55,4 @@ def verdict_on(model: Model, coded: CodedCorpus, *, queries: int = QUERIES) -> V
                 positives=[task.positives(row) for row in rows],
             )
         )
-    return judge(measure(items, tuple(tasks), model.geometry, coding))
+    return judge(measure(items, tuple(tasks), model.geometry, CodeSpec.of(model)))
