@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-EXTRAS := dev,train,clip,evaluate,parquet,serve,bench
+EXTRAS := dev,docs,train,clip,evaluate,parquet,serve,bench
 # When this file is newer than the project's description, the environment is up to date.
 READY  := $(VENV)/.ready
 # The demo makes do with less, if there is no environment yet.
@@ -10,7 +10,7 @@ DEMO_EXTRAS := train,evaluate,serve
 DEMO_READY  := $(VENV)/.ready-demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check fix demo docs clean
+.PHONY: help install test check lint types fix demo docs pages wheel clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,18 +36,28 @@ endef
 
 test: install check  ## install if needed, then run every check and test
 
-check:  ## run every check and test, without installing anything
-	@echo "==> ruff";   $(BIN)/ruff check . && $(BIN)/ruff format --check .
-	@echo "==> mypy";   $(BIN)/mypy --strict src
+check: lint types  ## run every check and test, without installing anything
 	@echo "==> pytest"; $(BIN)/python -m pytest
 
-fix:  ## mend what ruff can mend, and remake the pages that are generated
-	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
-	@$(MAKE) --no-print-directory docs
+lint:  ## check style and formatting
+	@echo "==> ruff";   $(BIN)/ruff check . && $(BIN)/ruff format --check .
 
-docs: install  ## remake the pages that are generated
-	@$(BIN)/python -m genius.cli.reference docs/cli.md
-	@$(BIN)/python -m genius.train.reference docs/recipes.md
+types:  ## check types
+	@echo "==> mypy";   $(BIN)/mypy --strict src
+
+fix:  ## fix what ruff can fix, and regenerate the generated pages
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+	@$(MAKE) --no-print-directory pages
+
+docs: install pages  ## regenerate the generated pages, and build the site into out/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "the site is in out/site"
+
+pages:
+	@$(BIN)/python tools/cli_reference.py docs/cli.md
+	@$(BIN)/python tools/recipe_reference.py docs/recipes.md
+
+wheel: install  ## build the wheel into dist/
+	@rm -f dist/*.whl && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 demo: $(if $(wildcard $(READY)),$(READY),$(DEMO_READY))  ## train on emoji of three vendors, search them, and say how good that is
 	@command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[demo]"

@@ -3,11 +3,10 @@
     python benchmarks/beams.py --tree TREE --model MODEL [--queries 500] [--beams 1 5 10 20 30 50] [--json]
     python benchmarks/beams.py --tree TREE --model MODEL --split test --final
 
-Mean of the tasks in the union pool, the wanted modality known: plain, and with everything under the beams
+Mean of the tasks in the union pool, the wanted modality known: plain, and with everything below the beams
 re-ranked when the search stops after the first semantic code, after the second, and at the end; below each
-how many items were under the beams.  Then, for
-each, the smallest beam that reaches 0.99 of fair dense search on the same queries. Everything is embedded
-once; what is measured is kept in --work and not measured again.
+how many items were below the beams. Then, for each, the smallest beam that reaches 0.99 of the dense baseline
+on the same queries. Everything is embedded once; what is measured is kept in --work and not measured again.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from measuring import Field, K, Kept, add_split, check_split, read_splits, show, stopped, union_members
+from measuring import Field, Kept, add_split, check_split, hit, read_splits, show
 
+from genius.corpus.coded import code_corpus
+from genius.corpus.items import union_members
 from genius.data.mbeir import Tree
 from genius.decode.decoder import Decoder
 from genius.display import Table
-from genius.evaluate.coded import code
 from genius.model import Model
-from tests.oracles.beam import ranked_items
 
 BEAMS = (1, 5, 10, 20, 30, 50)
 SHARE = 0.99
@@ -47,7 +46,7 @@ def main() -> None:
     searches = {(name, beams): one for name, one in decoders(model).items() for beams in options.beams}
     missing = [search for search in searches if key(*search) not in kept]
     if missing or "fair" not in kept:
-        coded = code(model, read_splits(model, tree, (split, options.queries))[0])
+        coded = code_corpus(model, read_splits(model, tree, (split, options.queries))[0])
         field = Field(model, coded, union_members(tree, coded.embedded.pool, split))
         kept["fair"] = {"hit": field.dense_baseline}
         for search in missing:
@@ -66,7 +65,9 @@ def main() -> None:
         table.add(name, ranking, "items", *(row["items"] for row in mine))
         reached = [row["beams"] for row in mine if row["hit"] >= SHARE * dense_baseline]
         least.add(name, ranking, min(reached, default=None))
-    show(table, [{"decoder": "dense-fair", "split": split, "hit": dense_baseline}, *rows], as_json=options.json)
+    show(
+        table, [{"decoder": "dense-fair", "split": split, "hit": dense_baseline}, *rows], as_json=options.json
+    )
     show(least, [], as_json=False)
 
 
@@ -84,24 +85,23 @@ def decoders(model: Model) -> dict[str, Decoder]:
 
 
 def measure(field: Field, decoder: Decoder, beams: int) -> dict[str, dict[str, float]]:
-    """Hit rates and items under the beams, by ranking; one decode of each query serves all of them."""
-    first, last = field.model.quantizer.semantic + 1, field.trie.levels
+    """Hit rates and items below the beams, by ranking; one search of each query serves all of them."""
+    first, last = field.model.quantizer.semantic + 1, len(field.model.quantizer.sizes)
     depths = {f"stop at level {depth}": depth for depth in (first, first + 1) if depth < last}
     depths["to the end"] = last
     hits: dict[str, list[float]] = {}
     items: dict[str, list[float]] = {}
 
-    def add(ranking: str, hit: float, under: float) -> None:
-        hits.setdefault(ranking, []).append(hit)
-        items.setdefault(ranking, []).append(under)
+    def add(ranking: str, hit_rate: float, candidates: float) -> None:
+        hits.setdefault(ranking, []).append(hit_rate)
+        items.setdefault(ranking, []).append(candidates)
 
     for task in field.tasks:
-        rows, found = np.arange(len(task)), field.search(decoder, task, beams)
-        add("plain", field.hit(task, rows, ranked_items(field.trie, found, K)[1]), field.under(found))
+        queries, searched = np.arange(len(task)), field.search(decoder, task, beams)
+        add("plain", hit(task, queries, searched.plain()), searched.num_candidates)
         for name, depth in depths.items():
-            there = stopped(found, depth)
-            best = field.reranked(task, there)
-            add(f"re-ranked, {name}", field.hit(task, rows, best), field.under(there))
+            early = searched.stopped(depth)
+            add(f"re-ranked, {name}", hit(task, queries, early.reranked()), early.num_candidates)
     return {
         name: {"hit": float(np.mean(values)), "items": float(np.mean(items[name]))}
         for name, values in hits.items()

@@ -30,29 +30,25 @@ from measuring import (
     add_split,
     check_split,
     exported,
+    hit,
     read_splits,
     show,
     trained_on,
-    union_members,
 )
 
+from genius.corpus.coded import CodedCorpus, code_corpus
+from genius.corpus.items import union_members
+from genius.corpus.source import training_view
 from genius.data.mbeir import Split, Tree
-from genius.decode.decoder import Decoder, Decoding
+from genius.decode.decoder import Decoder, DecodingState
 from genius.decode.onnx_decoder import OnnxDecoder
 from genius.display import Table
-from genius.evaluate.beamed import Coded
-from genius.evaluate.coded import code
-from genius.evaluate.run import training_view
 from genius.model import Model
-from genius.search.codes import PackedCodes
-from genius.search.engine import Engine
-from genius.search.geometric import QuickGeometry
-from genius.search.hits import Mode
-from genius.search.segment_view import Part
+from genius.search.beam import BEAMS
+from genius.search.engine import Mode
 from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.loop import train
 from genius.train.run import read_recipe
-from tests.oracles.beam import BEAMS, prefix_survival, ranked_items
 
 TIMED = 30
 TIMED_MODES: tuple[Mode, ...] = ("paper", "fast")
@@ -127,8 +123,8 @@ def main() -> None:
 class Ground:
     """What all variants share: queries to learn from, to validate by and to be judged by, and the pool."""
 
-    training: Coded
-    validation: Coded
+    training: CodedCorpus
+    validation: CodedCorpus
     field: Field
     seen: dict[str, np.ndarray]
 
@@ -137,9 +133,9 @@ def prepare(model: Model, tree: Tree, split: Split, queries: int) -> Ground:
     """Embed and code what the model was trained on, and up to so many queries of each task of a split."""
     view = training_view(tree, model.settings["recipe"])
     asked, known, judged = read_splits(model, view, ("train", 0), ("val", 0), (split, queries))
-    training = code(model, asked)
+    training = code_corpus(model, asked)
     validation, coded = (
-        Coded(
+        CodedCorpus(
             some,
             training.vectors,
             training.codes,
@@ -155,14 +151,14 @@ def measure(
     ground: Ground, name: str, settings: DecoderTraining, folder: Path, seed: int
 ) -> dict[str, float]:
     """Train a decoder, unless it is in the folder already, and judge it by itself or before geometry."""
-    field, quick = ground.field, QuickGeometry(ground.field.model.geometry)
+    field, geometry = ground.field, ground.field.model.geometry
     if name == GEOMETRY:
-        return judge(field, field.model.geometry, ground.seen) | milliseconds(field, quick)
+        return judge(field, geometry, ground.seen) | milliseconds(field, geometry)
     many, one = learned(ground, settings, folder, seed)
     if name in RELAYS:
         levels = field.model.quantizer.semantic + RELAYS[name]
-        return judge(field, Relay(many, field.model.geometry, levels), ground.seen) | milliseconds(
-            field, Relay(one, quick, levels)
+        return judge(field, Relay(many, geometry, levels), ground.seen) | milliseconds(
+            field, Relay(one, geometry, levels)
         )
     return judge(field, many, ground.seen) | milliseconds(field, one)
 
@@ -186,18 +182,16 @@ class Relay:
     def __init__(self, first: Decoder, then: Decoder, levels: int) -> None:
         self.first, self.then, self.levels, self.sizes = first, then, levels, first.sizes
 
-    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> Relaying:
+    def begin(self, vectors: np.ndarray, modality_codes: np.ndarray | None = None) -> Relaying:
         """Start both."""
-        level = 0 if first is None else 1
-        return Relaying(
-            self.first.begin(vectors, first), self.then.begin(vectors, first), self.levels - level
-        )
+        first, then = (decoder.begin(vectors, modality_codes) for decoder in (self.first, self.then))
+        return Relaying(first, then, self.levels - (0 if modality_codes is None else 1))
 
 
 class Relaying:
     """One search by both; the first one is let go when its levels are done."""
 
-    def __init__(self, first: Decoding, then: Decoding, left: int) -> None:
+    def __init__(self, first: DecodingState, then: DecodingState, left: int) -> None:
         self._first, self._then, self._left = first, then, left
 
     def scores(self) -> np.ndarray:
@@ -226,16 +220,15 @@ def judge(field: Field, decoder: Decoder, seen: dict[str, np.ndarray]) -> dict[s
     plain, reranked, survival = [], [], []
     apart: dict[str, float] = {}
     for task in field.tasks:
-        rows, beams = np.arange(len(task)), field.search(decoder, task, BEAMS)
-        found = ranked_items(field.trie, beams, K)[1]
-        plain.append(field.hit(task, rows, found))
-        reranked.append(field.hit(task, rows, field.reranked(task, beams)))
-        positives = [field.places[task.positives(row)] for row in rows]
-        survival.append(prefix_survival(field.trie, beams, [known[known >= 0] for known in positives]))
-        known = seen[str(task.task)]
-        if known.any() and not known.all():
-            for kind, chosen in (("seen", known), ("unseen", ~known)):
-                apart[f"{task.task}, {kind}"] = field.hit(task, rows[chosen], found[chosen])
+        queries, searched = np.arange(len(task)), field.search(decoder, task, BEAMS)
+        items = searched.plain()
+        plain.append(hit(task, queries, items))
+        reranked.append(hit(task, queries, searched.reranked()))
+        survival.append(field.survival(searched, task))
+        is_seen = seen[str(task.task)]
+        if is_seen.any() and not is_seen.all():
+            for kind, chosen in (("seen", is_seen), ("unseen", ~is_seen)):
+                apart[f"{task.task}, {kind}"] = hit(task, queries[chosen], items[chosen])
     after = 100 * np.mean(survival, axis=0)
     first = field.model.quantizer.semantic
     return {
@@ -250,18 +243,16 @@ def judge(field: Field, decoder: Decoder, seen: dict[str, np.ndarray]) -> dict[s
 
 def milliseconds(field: Field, decoder: Decoder) -> dict[str, float]:
     """The median time of a query that is searched alone, by mode, as an index searches."""
-    task, quantizer = field.tasks[0], field.model.quantizer
-    codes = field.coded.codes[field.members]
-    engine = Engine([Part(PackedCodes.build(codes, quantizer.sizes, quantizer.semantic)[0])], decoder)
+    task, engine = field.tasks[0], field.engine(decoder)
     times: dict[str, list[float]] = {}
-    for row in range(min(TIMED, len(task))):
-        vectors = field.coded.queries[task.task][row : row + 1]
+    for query in range(min(TIMED, len(task))):
+        vectors = field.coded.queries[task.task][query : query + 1]
         for mode in TIMED_MODES:
             start = time.perf_counter()
-            first = field.model.wanted_codes(task.want, 1)
-            engine.find(vectors, first=first, k=K, beams=BEAMS, mode=mode)
+            modality_code = field.model.modality_codes_for(task.want, 1)
+            engine.find(vectors, modality_code=modality_code, k=K, beams=BEAMS, mode=mode)
             times.setdefault(f"ms, {mode}", []).append(time.perf_counter() - start)
-    return {name: 1000 * statistics.median(some) for name, some in times.items()}
+    return {name: 1000 * statistics.median(seconds) for name, seconds in times.items()}
 
 
 if __name__ == "__main__":

@@ -131,8 +131,10 @@ def main() -> int:
     work: dict[str, Callable[[], Any]] = {
         "tower": lambda: [image_tower.run(["mean"], {"pixels": batch}) for batch in pixels],
         "eager": lambda: [eager(batch) for batch in pixels],
-        "pictures": lambda: [encoder.images(pictures[s : s + BATCH]) for s in range(0, len(pictures), BATCH)],
-        "texts": lambda: encoder.texts(texts),
+        "pictures": lambda: [
+            encoder.encode_images(pictures[s : s + BATCH]) for s in range(0, len(pictures), BATCH)
+        ],
+        "texts": lambda: encoder.encode_texts(texts),
         "padded": lambda: padded_loop(tokenizer, text_tower, texts),
     }
     times: dict[str, list[float]] = {name: [] for name in work}

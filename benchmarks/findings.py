@@ -22,24 +22,23 @@ from typing import Any
 import numpy as np
 from measuring import ROOT, add_split, check_split, exported, read_splits, trained_on
 
-from genius.corpus.embedded import Embedded
+from genius.corpus.coded import CodedCorpus
+from genius.corpus.embedded import EmbeddedCorpus
+from genius.corpus.source import training_view
 from genius.data.mbeir import Tree
 from genius.data.records import Modality
 from genius.data.tasks import Task
 from genius.decode.decoder import Decoder
 from genius.decode.geometry import Geometry
 from genius.doctor.codes import confusion, purity
-from genius.evaluate.beamed import Coded
-from genius.evaluate.run import training_view
 from genius.model import Model
-from genius.search.exact import nearest
+from genius.search.code_pool import CodePool
+from genius.search.dense import nearest
 from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.loop import train
 from genius.train.pairs import hit_rate
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from genius.train.run import read_recipe
-from tests.oracles.beam import BEAMS, beam_search, ranked_items
-from tests.oracles.trie import Trie
 
 AS_IT_IS = "as the recipe has it (modality given)"
 NOT_AUGMENTED = "no augmentation"
@@ -47,9 +46,9 @@ WRONG, PURITY = "wrong modality by codes", "purity of the first semantic code"
 VARIANTS: dict[str, dict[str, Any]] = {
     AS_IT_IS: {},
     NOT_AUGMENTED: {},  # the same codes, learned by a decoder that sees queries as they are
-    "modality code learned": {"first": "learned"},
-    "modality code by a classifier": {"first": "classifier"},
-    "no modality code": {"first": "none"},
+    "modality code learned": {"modality_code": "learned"},
+    "modality code by a classifier": {"modality_code": "classifier"},
+    "no modality code": {"modality_code": "none"},
     "no L_cl": {"contrast": 0.0},
     "no L_cl, no L_mse": {"contrast": 0.0, "gamma": 0.0},
     "no L_mse": {"gamma": 0.0},
@@ -135,8 +134,8 @@ def decoder_settings(settings: DecoderTraining | None, steps: int, augmented: bo
 def train_decoder(
     stage: QuantizerStage,
     settings: DecoderTraining,
-    training: Embedded,
-    validation: Embedded,
+    training: EmbeddedCorpus,
+    validation: EmbeddedCorpus,
     work: Path,
     seed: int,
 ) -> Decoder:
@@ -144,24 +143,26 @@ def train_decoder(
     quantizer, vectors = stage.quantizer(), stage.all_vectors(training.items)
     codes = quantizer.codes(vectors, training.pool.modality)
     asked, known = (
-        Coded(some, vectors, codes, {task: stage.all_vectors(parts) for task, parts in some.queries.items()})
+        CodedCorpus(
+            some, vectors, codes, {task: stage.all_vectors(parts) for task, parts in some.queries.items()}
+        )
         for some in (training, validation)
     )
-    learned = DecoderStage(settings, quantizer, stage.check().modality_of, asked, known, seed=seed)
+    learned = DecoderStage(settings, quantizer, stage.code_quality().modality_of, asked, known, seed=seed)
     train(
         learned, settings.loop, work / f"decoder-{trained_on(quantizer.codebooks, seed, settings)}", seed=seed
     )
     return exported(learned)
 
 
-def judge(stage: QuantizerStage, judged: Embedded, learned: Decoder | None = None) -> dict[str, float]:
+def judge(stage: QuantizerStage, judged: EmbeddedCorpus, learned: Decoder | None = None) -> dict[str, float]:
     """Figures in percent: hit rates @5 in the union pool by codes and by each decoder, the mean of all tasks,
     that of text → image, and each task's; how many of the five best by codes are of the wrong modality; and
     how many items have a first semantic code that stands for their modality."""
     quantizer, modality = stage.quantizer(), judged.pool.modality
     codes = quantizer.codes(stage.all_vectors(judged.items), modality)
-    units, trie = quantizer.units(codes), Trie.build(codes)
-    decoders: dict[str, Decoder] = {"geometry": Geometry(quantizer.codebooks, stage.check().temperature)}
+    units, pool = quantizer.units(codes), CodePool(codes, quantizer.codebooks, quantizer.semantic)
+    decoders: dict[str, Decoder] = {"geometry": Geometry(quantizer.codebooks, stage.code_quality().temperature)}
     if learned is not None:
         decoders["learned"] = learned
     hits: dict[str, dict[Task, float]] = {}
@@ -170,7 +171,8 @@ def judge(stage: QuantizerStage, judged: Embedded, learned: Decoder | None = Non
         vectors = stage.all_vectors(judged.queries[task.task])
         results = {"codes": nearest(vectors, units, 5)[1]}
         for name, decoder in decoders.items():
-            results[name] = ranked_items(trie, beam_search(decoder, trie, vectors, BEAMS), 5)[1]
+            positives = [task.positives(query) for query in range(len(task))]
+            results[name] = pool.search(decoder, vectors, positives)[0]
         for system, found in results.items():
             hit = 100 * hit_rate(task, np.arange(len(task)), found)
             hits.setdefault(system, {})[task.task] = hit

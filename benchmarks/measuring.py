@@ -17,25 +17,25 @@ from typing import Any
 
 import numpy as np
 
-from genius.corpus.embedded import Embedded, embed
-from genius.corpus.records import Pool, TaskQueries, read_pool, read_queries
-from genius.data.mbeir import UNION, Split, Tree
+from genius.corpus.coded import CodedCorpus
+from genius.corpus.embedded import EmbeddedCorpus, embed_corpus
+from genius.corpus.items import read_items
+from genius.corpus.queries import TaskQueries, read_queries
+from genius.corpus.source import open_source
+from genius.data.mbeir import Split, Tree
 from genius.decode.decoder import Decoder
 from genius.decode.onnx_decoder import TABLE, OnnxDecoder
 from genius.display import Table
-from genius.doctor.examine import sampled
 from genius.encode import pipeline
-from genius.evaluate.beamed import Coded
-from genius.evaluate.dense import Indexes
-from genius.evaluate.run import corpus_source, seen_answers
+from genius.evaluate.run import seen_answers
+from genius.evaluate.systems import DenseSearch, of_wanted_modality, pool_segment
 from genius.model import Model
+from genius.search.beam import History, gather, prefix_survival
+from genius.search.engine import Candidates, Engine
+from genius.search.segment_view import SegmentView
 from genius.train.decoder import DecoderStage
 from genius.train.pairs import hit_rate
 from genius.train.run import Recipe, read_recipe
-from tests.oracles.beam import Beams, beam_search, items_under
-from tests.oracles.blend import blended_items, blended_queries
-from tests.oracles.rerank import rerank
-from tests.oracles.trie import Trie
 
 ROOT = Path(__file__).parents[1]
 K = 5
@@ -115,27 +115,62 @@ def exported(stage: DecoderStage, threads: int | None = None) -> OnnxDecoder:
     return OnnxDecoder(graphs, table, stage.decoder.sizes, threads)
 
 
-def read_splits(model: Model, tree: Tree, *splits: tuple[Split, int]) -> list[Embedded]:
+def read_splits(model: Model, tree: Tree, *splits: tuple[Split, int]) -> list[EmbeddedCorpus]:
     """The tree's items, embedded once, with the queries of each split: of a task up to so many, 0 is all.
 
     The pool is the one in which the last split's queries are answered.
     """
-    source = corpus_source(model, tree, pipeline.default_cache())
-    pool = read_pool(tree, source, splits[-1][0])
-    found: list[Embedded] = []
+    source = open_source(model, tree, pipeline.default_cache())
+    pool = read_items(tree, source, splits[-1][0])
+    embedded: list[EmbeddedCorpus] = []
     for split, queries in splits:
         tasks = read_queries(tree, source, pool, split, apart=model.instruction_apart)
         if queries:
-            tasks = [sampled(task, queries, seed=0) for task in tasks]
-        found.append(embed(model, source, pool, tasks, items=found[0].items if found else None))
-    return found
+            tasks = [task.sampled(queries, seed=0) for task in tasks]
+        items = embedded[0].items if embedded else None
+        embedded.append(embed_corpus(model, source, pool, tasks, items=items))
+    return embedded
 
 
-def union_members(tree: Tree, pool: Pool, split: Split) -> np.ndarray:
-    """The numbers of the items in the union pool of a split, or of all items where a tree has none."""
-    if UNION not in tree.pools:
-        return np.arange(len(pool.ids))
-    return np.array([pool.numbers[item.id] for item in tree.pool(UNION, split)], np.int64)
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """What an engine found for the queries of a task, with its beams after each level.
+
+    Attributes:
+        engine: over the union pool; item keys are item numbers.
+        candidates: what is below the beams at the end.
+        history: the beams after each level.
+        embeddings: of the queries.
+    """
+
+    engine: Engine
+    candidates: Candidates
+    history: History
+    embeddings: np.ndarray
+
+    def plain(self) -> np.ndarray:
+        """The numbers of the best items by log-probability, [queries, K]."""
+        return self._ranked(plain=True)
+
+    def reranked(self) -> np.ndarray:
+        """The numbers of the best items by embeddings and codes, [queries, K]."""
+        return self._ranked(plain=False)
+
+    def _ranked(self, *, plain: bool) -> np.ndarray:
+        scorer = self.engine.scorer(self.candidates, self.embeddings)
+        return self.engine.rank(self.candidates, scorer, K, plain=plain).item_keys
+
+    @property
+    def num_candidates(self) -> float:
+        """How many items are below the beams, on average."""
+        return float(self.candidates.beams.num_candidates(self.engine.segments).mean())
+
+    def stopped(self, depth: int) -> Searched:
+        """The search as it would be if it had stopped after so many levels."""
+        segments, vectors = self.engine.segments, self.candidates.vectors
+        beams = gather(segments, self.history[depth - 1], np.full(len(vectors), depth))
+        candidates = Candidates(vectors, beams, self.candidates.modes)
+        return Searched(self.engine, candidates, self.history[:depth], self.embeddings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +184,7 @@ class Field:
     """
 
     model: Model
-    coded: Coded
+    coded: CodedCorpus
     members: np.ndarray
 
     @property
@@ -158,67 +193,70 @@ class Field:
         return list(self.coded.embedded.tasks.values())
 
     @cached_property
-    def trie(self) -> Trie:
-        """Of the union's codes."""
-        return Trie.build(self.coded.codes[self.members])
+    def segment(self) -> SegmentView:
+        """The union's items as an index keeps them."""
+        return pool_segment(self.model, self.coded, self.members).view(np.zeros(0, np.int64))
 
     @cached_property
-    def items(self) -> np.ndarray:
-        """What the union's items are re-ranked by."""
-        quantized = self.model.quantizer.reconstruct(self.coded.codes[self.members])
-        return blended_items(self.coded.embedded.items.embeddings[self.members], quantized)
+    def row_of_item(self) -> np.ndarray:
+        """The sorted row of each item by number, -1 for items outside of the union."""
+        rows = np.full(len(self.coded.codes), -1)
+        assert self.segment.item_keys is not None
+        rows[self.segment.item_keys] = np.arange(len(self.members))
+        return rows
 
-    @cached_property
-    def places(self) -> np.ndarray:
-        """The place of each item in the union, -1 for none."""
-        places = np.full(len(self.coded.codes), -1)
-        places[self.members] = np.arange(len(self.members))
-        return places
+    def engine(self, decoder: Decoder) -> Engine:
+        """The engine over the union pool."""
+        return Engine([self.segment], decoder, self.model.quantizer.codebooks, self.model.rerank_weight)
 
-    def search(self, decoder: Decoder, task: TaskQueries, beams: int) -> Beams:
-        """The beams of all queries of a task, which are told the wanted modality."""
-        vectors = self.coded.queries[task.task]
-        return beam_search(decoder, self.trie, vectors, beams, first=self._first(task))
+    def search(self, decoder: Decoder, task: TaskQueries, beams: int) -> Searched:
+        """Search all queries of a task through all levels; they know the wanted modality."""
+        engine, history = self.engine(decoder), History()
+        candidates = engine.find(
+            self.coded.queries[task.task],
+            modality_code=self.modality_code(task),
+            beams=beams,
+            mode="paper",
+            history=history,
+        )
+        return Searched(engine, candidates, history, self.coded.embedded.queries[task.task].embeddings)
 
-    def reranked(self, task: TaskQueries, beams: Beams) -> np.ndarray:
-        """The best items under a decoder's beams by joined embeddings and codes."""
-        embeddings, vectors = self.coded.embedded.queries[task.task].embeddings, self.coded.queries[task.task]
-        queries = blended_queries(embeddings, vectors, self.model.rerank_weight)
-        return rerank(self.trie, beams, queries, self.items, K)[1]
+    def modality_code(self, task: TaskQueries) -> np.ndarray | None:
+        """The first code that the queries of a task want."""
+        return self.model.modality_codes_for(task.want, len(task))
 
-    def _first(self, task: TaskQueries) -> np.ndarray:
-        return self.model.wanted_codes(task.want, len(task))
-
-    def under(self, beams: Beams) -> float:
-        """How many items are under the beams, on average."""
-        return float(items_under(self.trie, beams).mean())
-
-    def hit(self, task: TaskQueries, rows: np.ndarray, found: np.ndarray) -> float:
-        """Hit rate in percent of some queries, by what was found for them: places in the union."""
-        return 100 * hit_rate(task, rows, np.where(found >= 0, self.members[found], -1))
+    def survival(self, searched: Searched, task: TaskQueries) -> np.ndarray:
+        """The share of queries with a positive in the beams, after each level."""
+        rows = [self.row_of_item[task.positives(query)] for query in range(len(task))]
+        return prefix_survival(searched.history, [inside[inside >= 0] for inside in rows])
 
     @cached_property
     def dense_baseline(self) -> float:
-        """Fair dense search: hit rate @5 in percent, the mean over tasks."""
-        embedded, by_vectors = self.coded.embedded, self.model.dense_baseline == "vectors"
-        index = Indexes(self.coded.vectors if by_vectors else embedded.items.embeddings)
+        """Dense search of the wanted modality: hit rate @5 in percent, the mean over tasks."""
+        embedded, coded = self.coded.embedded, self.coded
+        dense = (
+            DenseSearch(coded.vectors, coded.queries)
+            if self.model.dense_baseline == "vectors"
+            else DenseSearch(
+                embedded.items.embeddings,
+                {task: inputs.embeddings for task, inputs in embedded.queries.items()},
+            )
+        )
         hits = []
         for task in self.tasks:
-            own = self.coded.queries[task.task]
-            asked = own if by_vectors else embedded.queries[task.task].embeddings
-            wanted = self.members[embedded.pool.modality[self.members] == task.want]
-            found = index.search(asked, wanted).numbers[:, :K]
-            hits.append(100 * hit_rate(task, np.arange(len(task)), found))
+            wanted = of_wanted_modality(embedded, task.task, self.members)
+            numbers = dense.search(task.task, wanted).numbers[:, :K]
+            hits.append(100 * hit_rate(task, np.arange(len(task)), numbers))
         return float(np.mean(hits))
 
     def seen(self, tree: Tree) -> dict[str, np.ndarray]:
         """Of each query by task, whether one of its answers was an answer in the model's training."""
-        known = seen_answers(self.model, tree, self.coded.embedded.pool, self.tasks) or {}
+        seen = seen_answers(self.model, tree, self.coded.embedded.pool, self.tasks) or {}
         return {
-            str(task.task): np.array(known.get(task.task, np.zeros(len(task))), bool) for task in self.tasks
+            str(task.task): np.array(seen.get(task.task, np.zeros(len(task))), bool) for task in self.tasks
         }
 
 
-def stopped(beams: Beams, depth: int) -> Beams:
-    """The beams as they were after so many levels: what a search that stops there would have."""
-    return Beams(beams.scores, beams.codes[:, :, :depth], beams.alive[:depth], beams.gains[:, :, :depth])
+def hit(task: TaskQueries, queries: np.ndarray, items: np.ndarray) -> float:
+    """Hit rate in percent of some queries, by the numbers of the items found for them."""
+    return 100 * hit_rate(task, queries, items)

@@ -20,22 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import Field, K, add_split, check_split, read_splits, show, union_members
+from measuring import Field, K, add_split, check_split, hit, read_splits, show
 
-from genius.corpus.records import TaskQueries
+from genius.corpus.coded import code_corpus
+from genius.corpus.items import union_members
+from genius.corpus.queries import TaskQueries
 from genius.data.mbeir import Tree
 from genius.decode.decoder import Decoder
 from genius.display import Table
-from genius.evaluate.coded import code
 from genius.model import Model
-from genius.search.asked import halves
-from genius.search.beam import Found
-from genius.search.codes import PackedCodes
-from genius.search.engine import Engine
-from genius.search.geometric import QuickGeometry
-from genius.search.hits import Mode
-from genius.search.segment_view import Part
-from tests.oracles.beam import BEAMS
+from genius.search.beam import BEAMS, BeamResult
+from genius.search.engine import Engine, Mode
 
 MODES: tuple[Mode, ...] = ("paper", "exact", "safe", "fast", "scan")
 PLAIN: tuple[Mode, ...] = ("paper", "exact")
@@ -55,13 +50,12 @@ def main() -> int:
     options = parser.parse_args()
     split = check_split(parser, options)
     tree, model = Tree(options.tree), Model.open(options.model)
-    coded = code(model, read_splits(model, tree, (split, options.queries))[0])
+    coded = code_corpus(model, read_splits(model, tree, (split, options.queries))[0])
     field = Field(model, coded, union_members(tree, coded.embedded.pool, split))
-    part = pool(field)
     rows: list[dict[str, Any]] = []
     missing = 0
     for name, decoder in decoders(options.model, model).items():
-        engine = Engine([part], decoder, model.quantizer.codebooks, model.rerank_weight)
+        engine = field.engine(decoder)
         rows += [
             {"decoder": name, "mode": mode, "split": split, **measure(field, engine, mode)} for mode in MODES
         ]
@@ -87,22 +81,7 @@ def decoders(path: Path, model: Model) -> dict[str, Decoder]:
     if "decoder" in model.stages:
         found["torch"] = Model.open(path, device="cpu").learned
         found["fp32"], found["int8"] = model.learned, model.learned_decoder("int8")
-    return {**found, "geometry": QuickGeometry(model.geometry)}
-
-
-def pool(field: Field) -> Part:
-    """The union's items as an index keeps them."""
-    quantizer, embeddings = field.model.quantizer, field.coded.embedded.items.embeddings[field.members]
-    packed, order = PackedCodes.build(field.coded.codes[field.members], quantizer.sizes, quantizer.semantic)
-    scale = float(np.abs(embeddings).max()) / 127
-    return Part(
-        packed,
-        coarse=np.rint(embeddings[order] / scale).astype(np.int8),
-        exact=embeddings[order].astype(np.float16),
-        scale=scale,
-        numbers=order,
-        halves=halves(packed, quantizer.codebooks),
-    )
+    return {**found, "geometry": model.geometry}
 
 
 def measure(field: Field, engine: Engine, mode: Mode) -> dict[str, float | None]:
@@ -111,16 +90,16 @@ def measure(field: Field, engine: Engine, mode: Mode) -> dict[str, float | None]
     reranked: list[float] = []
     items: list[float] = []
     for task in field.tasks:
-        vectors, first = asked(field, task)
-        search = engine.find(vectors, first=first, k=K, beams=BEAMS, mode=mode)
-        compared = engine.compared(search, field.coded.embedded.queries[task.task].embeddings)
-        every = np.arange(len(task))
+        vectors, modality_code = field.coded.queries[task.task], field.modality_code(task)
+        candidates = engine.find(vectors, modality_code=modality_code, k=K, beams=BEAMS, mode=mode)
+        scorer = engine.scorer(candidates, field.coded.embedded.queries[task.task].embeddings)
+        queries = np.arange(len(task))
         if mode in PLAIN:
-            hits = engine.rank(search, compared, K, plain=True)
-            plain.append(field.hit(task, every, hits.numbers))
-        hits = engine.rank(search, compared, K, plain=False)
-        reranked.append(field.hit(task, every, hits.numbers))
-        items.append(float(hits.below.mean()))
+            result = engine.rank(candidates, scorer, K, plain=True)
+            plain.append(hit(task, queries, result.item_keys))
+        result = engine.rank(candidates, scorer, K, plain=False)
+        reranked.append(hit(task, queries, result.item_keys))
+        items.append(float(result.num_candidates.mean()))
     return {
         "plain": float(np.mean(plain)) if plain else None,
         "re-ranked": float(np.mean(reranked)),
@@ -128,28 +107,26 @@ def measure(field: Field, engine: Engine, mode: Mode) -> dict[str, float | None]
     }
 
 
-def asked(field: Field, task: TaskQueries) -> tuple[np.ndarray, np.ndarray | None]:
-    """The vectors of a task's queries, and the first code that they want."""
-    return field.coded.queries[task.task], field.model.wanted_codes(task.want, len(task))
-
-
 def left_out(field: Field, engine: Engine, task: TaskQueries) -> int:
-    """How many items some mode has below the beams of a query, and the next mode has not."""
-    vectors, first = asked(field, task)
-    below = [rows_below(engine.find(vectors, first=first, beams=BEAMS, mode=mode).found) for mode in MODES]
+    """How many items a mode has below the beams of a query that the next mode lacks."""
+    vectors, modality_code = field.coded.queries[task.task], field.modality_code(task)
+    rows = [
+        rows_below(engine.find(vectors, modality_code=modality_code, beams=BEAMS, mode=mode).beams)
+        for mode in MODES
+    ]
     return sum(
         len(np.setdiff1d(fewer, more))
-        for earlier, later in pairwise(below)
+        for earlier, later in pairwise(rows)
         for fewer, more in zip(earlier, later, strict=True)
     )
 
 
-def rows_below(found: Found) -> Sequence[np.ndarray]:
-    """The sorted rows below each query's prefixes, in one part."""
-    starts, ends, bounds = found.starts[0], found.ends[0], found.bounds
+def rows_below(beams: BeamResult) -> Sequence[np.ndarray]:
+    """The sorted rows below each query's prefixes, in one segment."""
+    starts, ends = beams.starts[0], beams.ends[0]
     return [
-        np.concatenate([np.zeros(0, np.int64), *map(np.arange, starts[some], ends[some])])
-        for some in (slice(*pair) for pair in pairwise(bounds))
+        np.concatenate([np.zeros(0, np.int64), *map(np.arange, starts[own], ends[own])])
+        for own in (slice(*pair) for pair in pairwise(beams.bounds))
     ]
 
 

@@ -35,6 +35,7 @@ from genius.train.run import Recipe, train_model
 
 PUBLISHED = ("paper", "reference")
 SHOWN = ("dense", "dense-fair", *LEARNED)
+MODES = ("auto", "fast")
 """What is measured of a published recipe."""
 # name of the bar: system, pool, task, least value in percent of hit@5
 BARS = {
@@ -72,7 +73,12 @@ def main() -> int:
     split: Split = "test" if options.final else "val"
     judged = recipe.name not in PUBLISHED
     evaluation = evaluate_model(
-        options.tree, model, split=split, cache=default_cache(), systems=None if judged else SHOWN
+        options.tree,
+        model,
+        split=split,
+        cache=default_cache(),
+        systems=None if judged else SHOWN,
+        modes=MODES,
     ).evaluation
     for one in evaluation.measurements:
         print(json.dumps(dataclasses.asdict(one)))
@@ -116,7 +122,7 @@ def show_inferred(tree: Path, model: Path, split: Split, systems: Sequence[str] 
     """Print what is found in the union pool when beams are not told the wanted modality: by some systems,
     or by all that the model has."""
     beamed = ["geometry", "default", *(["genius"] if "decoder" in Model.open(model).stages else [])]
-    systems = systems or ["cells", *beamed, *(f"{name}+rerank" for name in beamed)]
+    systems = systems or [*beamed, *(f"{name}+rerank" for name in beamed)]
     found = evaluate_model(
         tree, model, split=split, cache=default_cache(), pools=["union"], systems=systems, want=False
     ).evaluation
@@ -134,7 +140,9 @@ def show_unseen(evaluation: Evaluation, tree: Tree, split: Split) -> None:
 
 def show_health(system: str, health: Health) -> None:
     """Print what the doctor measured."""
-    show(system, embeddings=health.embeddings, vectors=health.vectors, codes=health.codes, purity=health.purity)
+    show(
+        system, embeddings=health.embeddings, vectors=health.vectors, codes=health.codes, purity=health.purity
+    )
     show(system, own_code=health.buckets.own, cosine=health.cosine, ceiling=health.ceiling)
     levels = zip(health.levels, health.known, health.inferred, strict=True)
     for number, (level, one, other) in enumerate(levels, start=1):
@@ -145,9 +153,9 @@ def show_health(system: str, health: Health) -> None:
 def train_learned(recipe: Recipe, tree: Path, model: Path) -> Path:
     """The same model with a learned modality code: its stage 0 is taken over, and it needs no decoder."""
     assert recipe.quantizer is not None
-    if recipe.quantizer.codebooks.first == "learned":
+    if recipe.quantizer.codebooks.modality_code == "learned":
         return model
-    books = dataclasses.replace(recipe.quantizer.codebooks, first="learned")
+    books = dataclasses.replace(recipe.quantizer.codebooks, modality_code="learned")
     quantizer = dataclasses.replace(recipe.quantizer, codebooks=books)
     changed = dataclasses.replace(recipe, quantizer=quantizer, decoder=None)
     out = model.with_name(f"{model.name}-learned")

@@ -51,11 +51,11 @@ def both() -> tuple[Quantizer, ResidualVQ]:
     rest, books = vectors(max(SIZES), 0), []
     for size in SIZES:
         books.append(SHARE * rest[:size])
-        rest -= books[-1][Quantizer(books[-1:], first="none").codes(rest)[:, 0]]
+        rest -= books[-1][Quantizer(books[-1:], modality_code="none").codes(rest)[:, 0]]
     library = ResidualVQ(dim=WIDTH, codebook_size=SIZES).eval()
     for layer, book in zip(library.layers, books, strict=True):
         layer.codebook = torch.from_numpy(book)
-    return Quantizer(books, first="learned"), library
+    return Quantizer(books, modality_code="learned"), library
 
 
 def exactly(books: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:

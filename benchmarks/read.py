@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from genius.data.mbeir import Pool
+from genius.data.mbeir import TreePool
 
 BAR_LINES_PER_SECOND = 100_000
 BAR_MEGABYTES = 300
@@ -45,7 +45,7 @@ def write_pool(path: Path, lines: int) -> None:
 
 def read_ours(path: Path) -> int:
     """Read as `genius` does: parsed, checked, as items, ids unique."""
-    return sum(1 for _ in Pool(path, root=path.parent))
+    return sum(1 for _ in TreePool(path, root=path.parent))
 
 
 def read_plainly(path: Path) -> int:

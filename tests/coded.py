@@ -13,7 +13,7 @@ from tests.encode.small_towers import use_small_towers, write_small_towers
 from tests.end_to_end.test_dense import RECIPE as DENSE
 
 RECIPE = (
-    DENSE.replace("JOINING", "score")
+    DENSE.replace("FUSION_KIND", "score")
     + """
 [quantizer]
 batch = 32

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+import genius
 from genius import storage
-from genius.cli.reference import reference
 from tests.pictures import write_square
+from tools.cli_reference import command_page
 
 GENIUS = [sys.executable, "-c", "from genius.cli import main; main()"]
 
@@ -29,7 +31,7 @@ def run(*arguments: str | Path, code: int = 0) -> subprocess.CompletedProcess[st
 
 def test_the_reference_page_is_what_help_says() -> None:
     page = Path(__file__).parents[1] / "docs/cli.md"
-    assert page.read_text() == reference(), "run `make docs`"
+    assert page.read_text() == command_page(), "run `make docs`"
 
 
 def test_version_and_help() -> None:
@@ -118,3 +120,16 @@ from genius.cli import main; main()
         _, shown = command.communicate(timeout=30)
     assert command.returncode == 130
     assert "Traceback" not in shown
+
+
+def test_search_and_serve_have_the_library_defaults() -> None:
+    """The defaults are repeated in the commands, so that `--help` imports nothing heavy."""
+    pytest.importorskip("fastapi")
+    from genius.cli import search, serve
+    from genius.serve.config import Limits
+    from genius.serve.schemas import SearchRequest
+
+    library = inspect.signature(genius.Index.search).parameters
+    beams = inspect.signature(search.search).parameters["beam"].default
+    assert beams == library["beam"].default == SearchRequest(text="red").beam
+    assert inspect.signature(serve.serve).parameters["batch"].default == Limits().batch

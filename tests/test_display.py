@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from genius.display import Table
+from genius.display import Table, size
 
 
 def evaluation() -> Table:
@@ -54,3 +54,21 @@ def test_markdown_sets_numbers_right_and_escapes_bars() -> None:
     table = Table(["name", "count"])
     table.add("a|b", 1234)
     assert table.markdown() == "| name | count |\n| --- | ---: |\n| a\\|b | 1,234 |\n"
+
+
+def test_a_table_in_markdown() -> None:
+    table = Table(("task", "hits", "share"))
+    table.add("a|b", 1234, 0.5)
+    table.add("c", None, 1.0)
+    assert (
+        table.markdown()
+        == "| task | hits | share |\n| --- | ---: | ---: |\n| a\\|b | 1,234 | 0.50 |\n| c |  | 1.00 |\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (5.6e9, "5.6 GB"), (2e15, "2,000.0 TB")],
+)
+def test_sizes(count: float, text: str) -> None:
+    assert size(int(count)) == text

@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from genius import progress
-from genius.display import Table, size
 
 
 class Terminal(io.StringIO):
@@ -34,21 +33,3 @@ def test_short_work_and_what_is_no_terminal_show_none(monkeypatch: pytest.Monkey
     progress.quiet()
     assert shown(monkeypatch, Terminal(), patience=0) == ""
     progress.quiet(False)
-
-
-def test_a_table_in_markdown() -> None:
-    table = Table(("task", "hits", "share"))
-    table.add("a|b", 1234, 0.5)
-    table.add("c", None, 1.0)
-    assert (
-        table.markdown()
-        == "| task | hits | share |\n| --- | ---: | ---: |\n| a\\|b | 1,234 | 0.50 |\n| c |  | 1.00 |\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (5.6e9, "5.6 GB"), (2e15, "2,000.0 TB")],
-)
-def test_sizes(count: float, text: str) -> None:
-    assert size(int(count)) == text

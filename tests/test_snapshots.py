@@ -72,13 +72,13 @@ def test_public_signatures() -> None:
 def home(
     coded_model: Path, coded_home: Path, miniature: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A folder with an index of the miniature benchmark, results and pictures of an examination."""
+    """A folder with an index of the miniature benchmark, results and plots of an examination."""
     folder = tmp_path_factory.mktemp("snapshots")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "default_cache", lambda: coded_home / "cache")
         run("index", miniature, "-m", coded_model, "-o", folder / "index", "--workers", "1")
         run("evaluate", miniature, "-m", coded_model, "-o", folder / "results", "--split", "test")
-        run("doctor", coded_model, "--tree", miniature, "--split", "test", "--pictures", folder / "doctor")
+        run("doctor", coded_model, "--tree", miniature, "--split", "test", "--plots", folder / "doctor")
     return folder
 
 

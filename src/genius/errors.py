@@ -1,17 +1,22 @@
-"""Everything that can go wrong, as a tree.
+"""Every error that genius raises on purpose.
 
 GeniusError
-├── InputError      the user's data or arguments: file, line, field, what is wrong, what would be right
-├── MismatchError   artifacts that don't belong together
-├── DamagedError    checksums, truncation: a file is not what was written
-└── MissingError    an optional dependency, a model or a tool is not there; says what brings it
+├── InputError             the user's data or arguments: file, line, field, what is wrong, what would be right
+│   └── ItemError          the same, of one item among several
+├── MismatchError          artifacts that don't belong together
+├── DamagedError           a file is not what was written: wrong checksum, cut short or gone
+├── MissingError           an optional dependency, a model or a tool is missing; says how to get it
+├── DiskError              a disk is full, read-only or failing
+└── FilterTimeoutError     a filter takes longer to evaluate than it may
 
-A message is one sentence for a person, with a way out.
+A message is one sentence for a person: what is wrong, and what to do about it.
 """
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 from pathlib import Path
 from types import ModuleType
 
@@ -23,7 +28,13 @@ class GeniusError(Exception):
 
 
 class InputError(GeniusError):
-    """The user's data or arguments are wrong; `where` says in which file and on which line."""
+    """The user's data or arguments are wrong.
+
+    Attributes:
+        path: the file that is wrong, if there is one.
+        line: the line of that file, if it is known.
+        reason: the message without the place, for readers who should not learn where files are.
+    """
 
     exit_code = 2
 
@@ -35,14 +46,28 @@ class InputError(GeniusError):
 
     @property
     def where(self) -> str:
-        """The file, and the line if one is known: `pool.jsonl, line 17`."""
+        """The file, and the line if it is known: `pool.jsonl, line 17`."""
         if self.path is None:
             return ""
         return str(self.path) if self.line is None else f"{self.path}, line {self.line}"
 
     def at(self, path: Path | str, line: int | None = None) -> InputError:
-        """The same error with a place, unless it names one already."""
+        """The same error with a place, unless it has one already."""
         return self if self.path is not None else InputError(self.reason, path=path, line=line)
+
+
+class ItemError(InputError):
+    """One of several items is wrong.
+
+    Attributes:
+        id: the item's id.
+        why: what is wrong, without naming the item.
+    """
+
+    def __init__(self, id: str, error: InputError) -> None:
+        super().__init__(f"item {id!r}: {error}")
+        self.id, self.why = id, error.reason
+        self.reason = f"item {id!r}: {error.reason}"
 
 
 class MismatchError(GeniusError):
@@ -54,11 +79,48 @@ class DamagedError(GeniusError):
 
 
 class MissingError(GeniusError):
-    """Something optional is needed here and is not installed or not there."""
+    """Something optional is needed here, but is not installed or does not exist."""
+
+
+WRITTEN = "written to"
+_MAKE_ROOM = "make room there and do it again"
+_GIVE_RIGHTS = "give the user who runs this the right to, or take a copy"
+DISK_ADVICE = {
+    errno.ENOSPC: _MAKE_ROOM,
+    errno.EDQUOT: _MAKE_ROOM,
+    errno.EROFS: _GIVE_RIGHTS,
+    errno.EACCES: _GIVE_RIGHTS,
+    errno.EPERM: _GIVE_RIGHTS,
+    errno.EIO: "look whether the disk is sound",
+}
+"""What to do about each error number that a DiskError can have."""
+
+
+class DiskError(GeniusError):
+    """A disk can't store what is written, or may not be used.
+
+    Args:
+        place: the file or folder.
+        number: an error number of `DISK_ADVICE`.
+        doing: what was tried with the place, as in "opened".
+        what: what is wrong, if the error number's own words don't say it.
+
+    Attributes:
+        reason: what is wrong, without the place.
+    """
+
+    def __init__(self, place: Path | str, number: int, doing: str, what: str | None = None) -> None:
+        self.reason = what or os.strerror(number)
+        kept = "; what was committed before is there" if doing == WRITTEN else ""
+        super().__init__(f"{place} could not be {doing}: {self.reason}{kept}: {DISK_ADVICE[number]}")
+
+
+class FilterTimeoutError(GeniusError):
+    """A filter takes longer to evaluate than it may."""
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional `module`, or say which extra brings it.
+    """Import an optional `module`. Raises MissingError that names the extra to install.
 
     >>> require("json", "parquet", "reading Parquet files").__name__
     'json'
@@ -68,7 +130,7 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
     except ModuleNotFoundError as error:
         name = module.split(".", maxsplit=1)[0]
         if error.name is not None and error.name.split(".", maxsplit=1)[0] != name:
-            raise  # the module is there, and one of its own imports is broken: hiding that helps nobody
+            raise  # the module is installed, but one of its own imports is broken: hiding that helps nobody
         raise MissingError(
             f"{purpose} needs {name}; install it with: pip install 'genius-search[{extra}]'"
         ) from None

@@ -1,7 +1,7 @@
-"""Loops that numpy has no word for, as machine code.
+"""Loops compiled to machine code by numba, where numpy has no operation for them.
 
-They are compiled once for a machine and kept beside their file (or in the user's cache folder, or where
-NUMBA_CACHE_DIR says), release the interpreter's lock, and start no threads of their own.
+They are compiled once per machine and cached beside their file (or in the user's cache folder, or in
+NUMBA_CACHE_DIR), release the interpreter's lock, and start no threads.
 """
 
 from __future__ import annotations
@@ -20,40 +20,39 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
 def compiled(function: Kernel) -> Kernel:
-    """The function as machine code, kept for the next process."""
-    return _compiled(function)
+    """The function as machine code, cached for the next process; floats are added in the order written."""
+    return _compile(function)
 
 
-def compiled_loosely(function: Kernel) -> Kernel:
-    """The same with sums and maxima of floats in any order, as many at once as the processor can.
+def compiled_fastmath(function: Kernel) -> Kernel:
+    """The same, but sums and maxima of floats may be taken in any order, several at once.
 
     Only for finite numbers, and where the last digits don't matter.
     """
-    allowed = {"reassoc", "contract", "nnan", "ninf", "nsz"}
-    return _compiled(function, fastmath=allowed)
+    return _compile(function, fastmath={"reassoc", "contract", "nnan", "ninf", "nsz"})
 
 
-def _compiled(function: Kernel, **options: Any) -> Kernel:
+def _compile(function: Kernel, **options: Any) -> Kernel:
     try:
         return cast(Kernel, numba.njit(cache=True, nogil=True, **options)(function))
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
-        _warn()
+        _warn_not_cached()
         return cast(Kernel, numba.njit(nogil=True, **options)(function))
 
 
 @cache
-def _warn() -> None:
-    """Once, as it is so for all."""
+def _warn_not_cached() -> None:
+    """Once, as it is the same for all functions."""
     log.warning(
-        "compiled loops can be kept nowhere, so every start takes longer: let NUMBA_CACHE_DIR name a folder "
+        "compiled loops can't be cached, so every start takes longer: let NUMBA_CACHE_DIR name a folder "
         "that can be written to"
     )
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """A view that can't be written to: compiled loops then see one type, in memory and in files."""
+    """A read-only view: compiled loops then see one type, for arrays in memory and in mapped files."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view

@@ -1,6 +1,7 @@
 """A model: one folder that holds all that a search needs, and grows stage by stage.
 
-After stage 0 it embeds items and queries for dense search. What it can't do yet is a clear error.
+With its first stage it embeds items and queries for dense search; the quantizer adds codes, and the decoder a
+learned search over them. Using a stage that was not trained yet raises MissingError.
 """
 
 from __future__ import annotations
@@ -15,59 +16,77 @@ import numpy as np
 from genius import storage
 from genius.data.records import MODALITIES, Item, Query
 from genius.data.text import clean, query_text
-from genius.decode.decoder import Decoder
+from genius.decode.decoder import Decoder, open_decoder
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import Precision
-from genius.decode.opening import open_decoder
-from genius.encode.direct import Rows, image_rows, loaded, text_rows
+from genius.encode.direct import MaskedFeatures, image_features, load_images, text_features
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
 from genius.errors import InputError, MismatchError, MissingError
-from genius.quantize.fusion_inputs import FusionInputs, gather
-from genius.quantize.quantizer import Quantizer, wanted_codes
+from genius.quantize.fusion_inputs import FusionInputs
+from genius.quantize.quantizer import Quantizer, modality_codes_for
 from genius.runtime import cores, session
+from genius.storage import Json
 
 if TYPE_CHECKING:
     from PIL import Image
 
 KIND = "model"
-FORMAT = 1
+FORMAT = 2
 BLOCK = 4096
 STAGES = ("encoder", "quantizer", "decoder")
 
-Joining = Literal["heads", "score", "tokens"]
-"""By trained heads over features of picture, text and instruction; by the sum of a fine-tuned CLIP's
-features; or by a transformer over its tokens."""
+FusionKind = Literal["heads", "score", "tokens"]
+"""How an image and a text become one embedding: by trained heads over features of image, text and
+instruction, by the sum of a fine-tuned CLIP's features (score fusion), or by a transformer over its tokens
+(token fusion)."""
 
 DenseBaseline = Literal["embeddings", "vectors"]
-"""What dense search compares: joined embeddings or fused vectors."""
+"""What dense search compares: embeddings or fused vectors."""
 
 
 class Model:
-    """A trained model, opened for use; torch is not needed."""
+    """A trained model, opened for use. Torch is needed only for a CLIP, and for a decoder on a device."""
 
     def __init__(
         self, artifact: storage.Artifact, threads: int | None = None, device: str | None = None
     ) -> None:
+        manifest = artifact.manifest
         self.path = artifact.path
         self.fingerprint = artifact.fingerprint
-        self.settings = artifact.manifest.settings
+        self.settings = manifest.settings if manifest.format == FORMAT else _upgrade(manifest.settings)
         self.stages: list[str] = self.settings["stages"]
         self._artifact = artifact
         self._threads, self._device = threads, device
 
     @classmethod
     def open(cls, path: Path | str, *, threads: int | None = None, device: str | None = None) -> Model:
-        """The model at `path`; with a `device`, as "cuda", its learned decoder runs there by torch.
+        """The model at `path`; with a `device` such as "cuda", its learned decoder runs there, in torch.
 
-        Raises InputError, MismatchError or DamagedError if there is no whole one.
+        Raises InputError (no model), MismatchError (of another format) or DamagedError.
         """
-        return cls(storage.open(path, kind=KIND, format=FORMAT), threads, device)
+        is_older = storage.is_artifact(path) and storage.read_manifest(path).format == 1
+        artifact = storage.open(path, kind=KIND, format=1 if is_older else FORMAT)
+        return cls(artifact, threads, device)
+
+    def _require(self, stage: str) -> None:
+        if stage not in self.stages:
+            raise MissingError(
+                f"{self.path} has no {stage} yet (it has: {', '.join(self.stages) or 'nothing'}); "
+                f"train it with: genius train RECIPE --tree TREE -o {self.path}"
+            )
+
+    def _graph(self, stage: str, name: str) -> Any:
+        """An ONNX session of one of the model's graphs."""
+        self._require(stage)
+        return session(str(self._artifact.file(name)), self._threads)
+
+    # --- the encoder and what it makes
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The towers that the model was trained on. Raises MismatchError if others stand in their place."""
+        """The encoder that the model was trained on. Raises MismatchError if it was replaced since."""
         encoder = self.encoder_loader(self._threads or cores())
         trained_on = self.settings["encoder"]["fingerprint"]
         source = self.settings["encoder"]["source"] or self.path / "towers"
@@ -81,7 +100,7 @@ class Model:
 
     @property
     def encoder_loader(self) -> EncoderLoader:
-        """What opens these towers, here or in a worker process."""
+        """Opens the model's encoder, in this process or in a worker process."""
         described = self.settings["encoder"]
         if described["kind"] == "lite":
             for name in TOWER_FILES:
@@ -89,130 +108,191 @@ class Model:
             return LiteLoader(self.path / "towers", described["fingerprint"])
         from genius.encode.clip import ClipLoader
 
-        # A fine-tuned CLIP has no other place than the model.
+        # A fine-tuned CLIP exists nowhere but in the model.
         return ClipLoader(described["source"] or str(self._artifact.file("towers/config.json").parent))
 
     @property
     def width(self) -> int:
-        """Of the joined embedding."""
+        """Width of embeddings and of fused vectors."""
         return int(self.settings["width"])
 
     @property
-    def joining(self) -> Joining:
-        """How pictures and texts become one embedding."""
-        return self.settings.get("joining", "heads")  # type: ignore[no-any-return]
+    def fusion_kind(self) -> FusionKind:
+        """How an image and a text become one embedding."""
+        return self.settings["fusion_kind"]  # type: ignore[no-any-return]
 
     @property
     def instruction_apart(self) -> bool:
-        """Whether an instruction is encoded apart; otherwise it stands before the query's text."""
-        return self.joining == "heads"
+        """Whether an instruction is encoded apart; otherwise it is put before the query's text."""
+        return self.fusion_kind == "heads"
 
     @property
-    def joins_features(self) -> bool:
-        """Whether embeddings come from features of pictures and texts; otherwise from whole records."""
-        return self.joining != "tokens"
+    def uses_features(self) -> bool:
+        """Whether embeddings are made of features of images and texts; otherwise of whole records."""
+        return self.fusion_kind != "tokens"
+
+    # --- from items and queries
+
+    def embed_items(self, items: Sequence[Item]) -> np.ndarray:
+        """Embeddings [n, width] of items, of unit length. Raises InputError for an unreadable image."""
+        images, texts = [item.image for item in items], [clean(item.text) for item in items]
+        if not self.uses_features:
+            return self.embed_records(load_images(images), texts)
+        modality = np.array([MODALITIES.index(item.modality) for item in items], np.int64)
+        features = image_features(self.encoder, images), text_features(self.encoder, texts)
+        return self.embed_item_features(*features, modality)
+
+    def embed_queries(self, queries: Sequence[Query]) -> np.ndarray:
+        """Embeddings [n, width] of queries, of unit length. Raises InputError as `fusion_inputs` does."""
+        return self.fusion_inputs(queries).embeddings
+
+    def fusion_inputs(self, queries: Sequence[Query]) -> FusionInputs:
+        """The embeddings of queries, as a whole and by modality: what `vectors` takes.
+
+        Of an instruction only its text counts. Raises InputError for no query at all, and for an image that
+        can't be read.
+        """
+        if not queries:
+            raise InputError("there is no query to embed")
+        images, (texts, instructions) = [query.image for query in queries], self.query_texts(queries)
+        if not self.uses_features:
+            return self.record_fusion_inputs(load_images(images), texts)
+        features = text_features(self.encoder, texts), text_features(self.encoder, instructions)
+        return self.query_fusion_inputs(image_features(self.encoder, images), *features)
+
+    def query_texts(self, queries: Sequence[Query]) -> tuple[list[str], list[str]]:
+        """The texts of queries and their instructions, which are empty if they are put before the texts."""
+        if self.instruction_apart:
+            return [clean(query.text) for query in queries], [clean(query.instruction) for query in queries]
+        return [query_text(query) for query in queries], [""] * len(queries)
 
     # --- from features
 
-    def join_items(self, image: Rows, text: Rows, modality: np.ndarray) -> np.ndarray:
-        """Joined embeddings [n, width] of items, of unit length."""
-        return self._run(self._items, image, text, modality=modality.astype(np.int64))
+    def embed_item_features(
+        self, image: MaskedFeatures, text: MaskedFeatures, modality: np.ndarray
+    ) -> np.ndarray:
+        """Embeddings [n, width] of items from their features and modality [n]."""
+        return self._embed(self._item_graph, image, text, modality=modality.astype(np.int64))
 
-    def join_queries(self, image: Rows, text: Rows, instruction: Rows) -> np.ndarray:
-        """Joined embeddings [n, width] of queries, of unit length."""
-        return self._run(self._queries, image, text, instruction)
+    def embed_query_features(
+        self, image: MaskedFeatures, text: MaskedFeatures, instruction: MaskedFeatures
+    ) -> np.ndarray:
+        """Embeddings [n, width] of queries from their features."""
+        return self._embed(self._query_graph, image, text, instruction)
 
-    def item_parts(self, image: Rows, text: Rows, modality: np.ndarray) -> FusionInputs:
-        """The parts of items, and their joined embeddings."""
-        return _parted(lambda image, text, rows: self.join_items(image, text, modality[rows]), image, text)
+    def item_fusion_inputs(
+        self, image: MaskedFeatures, text: MaskedFeatures, modality: np.ndarray
+    ) -> FusionInputs:
+        """The embeddings of items, as a whole and by modality."""
+        return _fusion_inputs(
+            lambda image, text, rows: self.embed_item_features(image, text, modality[rows]), image, text
+        )
 
-    def query_parts(self, image: Rows, text: Rows, instruction: Rows) -> FusionInputs:
-        """The parts of queries, each under the instruction, and their joined embeddings."""
+    def query_fusion_inputs(
+        self, image: MaskedFeatures, text: MaskedFeatures, instruction: MaskedFeatures
+    ) -> FusionInputs:
+        """The embeddings of queries, as a whole and by modality, each under the instruction."""
 
-        def join(image: Rows, text: Rows, rows: np.ndarray) -> np.ndarray:
-            return self.join_queries(image, text, (instruction[0][rows], instruction[1][rows]))
+        def embed(image: MaskedFeatures, text: MaskedFeatures, rows: np.ndarray) -> np.ndarray:
+            return self.embed_query_features(image, text, (instruction[0][rows], instruction[1][rows]))
 
-        return _parted(join, image, text)
+        return _fusion_inputs(embed, image, text)
 
-    def record_parts(self, pictures: Sequence[Image.Image | None], texts: Sequence[str]) -> FusionInputs:
-        """Joined embeddings of records that tokens join: such have no parts, so each is the whole."""
-        embeddings = self.embed_records(pictures, texts)
-        has_image = np.array([picture is not None for picture in pictures], bool)
-        return gather(embeddings, (embeddings, has_image), (embeddings, np.array([bool(text) for text in texts], bool)))
-
-    def _run(self, graph: Any, *parts: Rows, **more: np.ndarray) -> np.ndarray:
+    def _embed(self, graph: Any, *parts: MaskedFeatures, **more: np.ndarray) -> np.ndarray:
         inputs = dict(more)
-        for name, (rows, present) in zip(("image", "text", "instruction"), parts, strict=False):
-            inputs[name] = np.ascontiguousarray(rows, np.float32)
+        for name, (features, present) in zip(("image", "text", "instruction"), parts, strict=False):
+            inputs[name] = np.ascontiguousarray(features, np.float32)
             inputs[f"has_{name}"] = present.astype(bool)
-        embeddings: np.ndarray = graph.run(["embeddings"], inputs)[0]
+        embeddings: np.ndarray = graph.run(None, inputs)[0]
         return embeddings
 
     @cached_property
-    def _items(self) -> Any:
-        return self._graph("encoder", "items.onnx")
+    def _item_graph(self) -> Any:
+        return self._feature_graph("items.onnx")
 
     @cached_property
-    def _queries(self) -> Any:
-        return self._graph("encoder", "queries.onnx")
+    def _query_graph(self) -> Any:
+        return self._feature_graph("queries.onnx")
 
-    def _graph(self, stage: str, name: str) -> Any:
-        if stage == "encoder" and not self.joins_features:
+    def _feature_graph(self, name: str) -> Any:
+        if not self.uses_features:
             raise MismatchError(
-                f"{self.path} joins pictures and texts by their tokens, so it can't start from features: "
+                f"{self.path} embeds pictures and texts by their tokens, so it can't start from features: "
                 "use embed_items and embed_queries"
             )
-        self._require(stage)
-        return session(str(self._artifact.file(name)), self._threads)
+        return self._graph("encoder", name)
 
-    def _require(self, stage: str) -> None:
-        if stage not in self.stages:
-            raise MissingError(
-                f"{self.path} has no {stage} yet (it has: {', '.join(self.stages) or 'nothing'}); "
-                f"train it with: genius train RECIPE --tree TREE -o {self.path}"
-            )
+    # --- from whole records, for token fusion
 
-    # --- quantizer
+    def embed_records(self, images: Sequence[Image.Image | None], texts: Sequence[str]) -> np.ndarray:
+        """Embeddings [n, width] of images with their texts (absent: None, empty) by token fusion."""
+        embeddings: np.ndarray = self._fused_clip.embed(images, texts)
+        return embeddings
 
-    def vectors(self, parts: FusionInputs) -> np.ndarray:
-        """The fused vectors [n, width] of records, of unit length."""
-        known = {given.name for given in self._fusion.get_inputs()}  # the published fusion has no joined one
-        blocks = [np.zeros((0, self.width), np.float32)]
-        for start in range(0, len(parts), BLOCK):
-            inputs = parts[slice(start, start + BLOCK)]
-            blocks += self._fusion.run(["vectors"], {name: inputs[name] for name in known})
-        return np.concatenate(blocks)
-
-    def wanted_codes(self, want: int, count: int) -> np.ndarray | None:
-        """The first code of `count` queries that want the modality of this number; None if any may come."""
-        self._require("quantizer")
-        return wanted_codes(self.settings["quantizer"]["modality_of"], want, count)
-
-    @property
-    def dense_baseline(self) -> DenseBaseline:
-        """What fair dense search compares: what found more of the validation queries' answers."""
-        return self.settings.get("quantizer", {}).get("dense_baseline", "embeddings")  # type: ignore[no-any-return]
-
-    @property
-    def rerank_weight(self) -> float:
-        """How much joined embeddings count in re-ranking; the rest is the nearness of vector and code."""
-        self._require("quantizer")
-        return float(self.settings["quantizer"].get("rerank", 1.0))
+    def record_fusion_inputs(
+        self, images: Sequence[Image.Image | None], texts: Sequence[str]
+    ) -> FusionInputs:
+        """Embeddings of records by token fusion; it has none by modality, so the whole stands for each."""
+        embeddings = self.embed_records(images, texts)
+        has_image = np.array([image is not None for image in images], bool)
+        has_text = np.array([bool(text) for text in texts], bool)
+        return FusionInputs.from_parts(embeddings, (embeddings, has_image), (embeddings, has_text))
 
     @cached_property
-    def _fusion(self) -> Any:
+    def _fused_clip(self) -> Any:
+        from safetensors.torch import load_file
+
+        from genius.encode.clip_fusion import FusedClip
+
+        clip: Any = self.encoder
+        weights = load_file(self._artifact.file("fusion.safetensors"))
+        named = {".".join(map(_current_name, name.split("."))): tensor for name, tensor in weights.items()}
+        return FusedClip.with_token_fusion(clip, self.settings["fusion"], named)
+
+    # --- the quantizer
+
+    def vectors(self, inputs: FusionInputs) -> np.ndarray:
+        """The fused vectors [n, width] of records, of unit length."""
+        # the graph lacks the inputs that it does not use: the published fusion has no embedding of the whole
+        names = [declared.name for declared in self._fusion_graph.get_inputs()]
+        blocks = [np.zeros((0, self.width), np.float32)]
+        for start in range(0, len(inputs), BLOCK):
+            block = inputs[slice(start, start + BLOCK)]
+            blocks += self._fusion_graph.run(None, {name: block[_current_name(name)] for name in names})
+        return np.concatenate(blocks)
+
+    @cached_property
+    def _fusion_graph(self) -> Any:
         return self._graph("quantizer", "fusion.onnx")
 
     @cached_property
     def quantizer(self) -> Quantizer:
-        """What turns vectors into codes."""
+        """Turns vectors into codes."""
         self._require("quantizer")
-        first = self.settings["quantizer"]["first"]
-        return Quantizer.open(self._artifact.file("codebooks.safetensors"), first)
+        modality_code = self.settings["quantizer"]["modality_code"]
+        return Quantizer.open(self._artifact.file("codebooks.safetensors"), modality_code)
+
+    def modality_codes_for(self, want: int, count: int) -> np.ndarray | None:
+        """The modality code [count] of queries that want a modality; None if the model has no such codes."""
+        self._require("quantizer")
+        return modality_codes_for(self.settings["quantizer"]["modality_of"], want, count)
+
+    @property
+    def dense_baseline(self) -> DenseBaseline:
+        """What dense search compares: the kind that answered more of the validation queries."""
+        return self.settings.get("quantizer", {}).get("dense_baseline", "embeddings")  # type: ignore[no-any-return]
+
+    @property
+    def rerank_weight(self) -> float:
+        """Weight of the embeddings' similarity in re-ranking; the rest is the code score."""
+        self._require("quantizer")
+        return float(self.settings["quantizer"].get("rerank", 1.0))
+
+    # --- the decoders
 
     @cached_property
     def geometry(self) -> Geometry:
-        """The decoder without a network: codes by their distance from the query's vector."""
+        """The decoder without a network: it ranks codes by their distance from the query's vector."""
         return Geometry(self.quantizer.codebooks, self.settings["quantizer"]["temperature"])
 
     @cached_property
@@ -221,64 +301,60 @@ class Model:
         return self.learned_decoder("fp32")
 
     def learned_decoder(self, precision: Precision, threads: int | None = None) -> Decoder:
-        """The learned decoder; in 8 bits it is faster, and its answers depend a little on their company."""
+        """The learned decoder; in int8 it is faster, but not quite batch-invariant.
+
+        On a device of torch it is always in single precision. Raises MissingError if there is no such device.
+        """
         self._require("decoder")
         described, threads = self.settings["decoder"], threads or self._threads
         return open_decoder(self._artifact.file, self.width, described, precision, threads, self._device)
 
-    # --- from items and queries
 
-    def embed_items(self, items: Sequence[Item]) -> np.ndarray:
-        """Joined embeddings of items. Raises InputError for a picture that can't be read."""
-        images, texts = [item.image for item in items], [clean(item.text) for item in items]
-        if not self.joins_features:
-            return self.embed_records(loaded(images), texts)
-        modality = np.array([MODALITIES.index(item.modality) for item in items], np.int64)
-        return self.join_items(image_rows(self.encoder, images), text_rows(self.encoder, texts), modality)
+def _fusion_inputs(
+    embed: Callable[[MaskedFeatures, MaskedFeatures, np.ndarray], np.ndarray],
+    image: MaskedFeatures,
+    text: MaskedFeatures,
+) -> FusionInputs:
+    """Embeddings of records, and for those with an image and a text also of each of the two alone.
 
-    def embed_queries(self, queries: Sequence[Query]) -> np.ndarray:
-        """Joined embeddings of queries; of an instruction only what it says counts, not where it is from."""
-        return self.embed(queries).embeddings
-
-    def embed(self, queries: Sequence[Query]) -> FusionInputs:
-        """The parts of queries, and their joined embeddings."""
-        if not queries:
-            raise InputError("there is no query to embed")
-        images, (texts, instructions) = [query.image for query in queries], self.query_texts(queries)
-        if not self.joins_features:
-            return self.record_parts(loaded(images), texts)
-        features = text_rows(self.encoder, texts), text_rows(self.encoder, instructions)
-        return self.query_parts(image_rows(self.encoder, images), *features)
-
-    def query_texts(self, queries: Sequence[Query]) -> tuple[list[str], list[str]]:
-        """The texts that stand for queries, and their instructions: empty where these are in the texts."""
-        if self.instruction_apart:
-            return [clean(query.text) for query in queries], [clean(query.instruction) for query in queries]
-        return [query_text(query) for query in queries], [""] * len(queries)
-
-    def embed_records(self, pictures: Sequence[Image.Image | None], texts: Sequence[str]) -> np.ndarray:
-        """Embeddings [n, width] of pictures with their texts (absent: None, empty), as tokens join them."""
-        embedded: np.ndarray = self._fused.embed(pictures, texts)
-        return embedded
-
-    @cached_property
-    def _fused(self) -> Any:
-        from genius.encode.clip_fusion import JoinedClip
-
-        clip: Any = self.encoder
-        return JoinedClip.by_tokens(clip, self.settings["fusion"], self._artifact.file("fusion.safetensors"))
-
-
-def _parted(join: Callable[[Rows, Rows, np.ndarray], np.ndarray], image: Rows, text: Rows) -> FusionInputs:
-    """Joined embeddings, and for records with both parts also what each part alone becomes."""
-    numbers = np.arange(len(image[1]))
-    embeddings = join(image, text, numbers)
+    `embed` takes features of image and text, and the numbers [n] of the records that these are of.
+    """
+    embeddings = embed(image, text, np.arange(len(image[1])))
     both = np.flatnonzero(image[1] & text[1])
     if not len(both):
-        return gather(embeddings, (embeddings, image[1]), (embeddings, text[1]))
-    pictures, texts = (image[0][both], image[1][both]), (text[0][both], text[1][both])
-    nothing = np.zeros(len(both), bool)
-    alone = np.zeros_like(embeddings), np.zeros_like(embeddings)
-    alone[0][both] = join(pictures, (texts[0], nothing), both)
-    alone[1][both] = join((pictures[0], nothing), texts, both)
-    return gather(embeddings, (alone[0], image[1]), (alone[1], text[1]))
+        return FusionInputs.from_parts(embeddings, (embeddings, image[1]), (embeddings, text[1]))
+    images, texts = (image[0][both], image[1][both]), (text[0][both], text[1][both])
+    absent = np.zeros(len(both), bool)
+    image_alone, text_alone = np.zeros_like(embeddings), np.zeros_like(embeddings)
+    image_alone[both] = embed(images, (texts[0], absent), both)
+    text_alone[both] = embed((images[0], absent), texts, both)
+    return FusionInputs.from_parts(embeddings, (image_alone, image[1]), (text_alone, text[1]))
+
+
+# --- models of format 1 ----------------------------------------------------------------------------
+
+_FORMAT_1_NAMES = {
+    "joining": "fusion_kind",
+    "fair": "dense_baseline",
+    "first": "modality_code",
+    "joined": "embeddings",
+    "widen": "up",
+    "shrink": "down",
+    "inner_norm": "mlp_norm",
+}
+"""Names that changed: of settings and their values, of a graph's inputs, of a network's tensors."""
+
+
+def _current_name(name: str) -> str:
+    return _FORMAT_1_NAMES.get(name, name)
+
+
+def _upgrade(settings: Json) -> Json:
+    """The settings of a model of format 1, as far as a model reads them, under the names of format 2."""
+    upgraded = {_current_name(name): value for name, value in settings.items()}
+    if "quantizer" in upgraded:
+        quantizer = {_current_name(name): value for name, value in upgraded["quantizer"].items()}
+        quantizer.pop("memory", None)  # there is no query memory any more
+        quantizer["dense_baseline"] = _current_name(quantizer.get("dense_baseline", "embeddings"))
+        upgraded["quantizer"] = quantizer
+    return {"fusion_kind": "heads"} | upgraded

@@ -1,7 +1,7 @@
-"""Progress bars and logging, one way for all.
+"""Progress bars and logging for the terminal.
 
-A bar is shown on the terminal (standard error) for work that takes longer than a moment, with the rate
-and the time left; where standard error is no terminal, nothing is drawn. `quiet()` switches bars off.
+A bar appears on standard error for work that takes longer than a moment, with the rate and the time left; if
+standard error is no terminal, nothing is drawn. `quiet()` switches bars off.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 PATIENCE = 0.5
 """Seconds of work before a bar appears."""
-_REFRESH = 0.1
+_REFRESH_SECONDS = 0.1
 
 _silenced = False
 
@@ -42,7 +42,7 @@ class Bar:
         self._silent = silent or _silenced or not sys.stderr.isatty()
 
     def advance(self, steps: float = 1) -> None:
-        """Say that this much more is done."""
+        """Count more steps as done."""
         self.done += steps
         if not self._silent and time.monotonic() >= self._next:
             self._draw()
@@ -53,10 +53,10 @@ class Bar:
             self._shown.add_task(self.description, total=self.total)
             self._shown.start()
         self._shown.update(self._shown.task_ids[0], completed=self.done)
-        self._next = time.monotonic() + _REFRESH
+        self._next = time.monotonic() + _REFRESH_SECONDS
 
     def close(self) -> None:
-        """Take the bar away, leaving it at its last state."""
+        """Draw the bar's last state, and stop drawing."""
         if self._shown is not None:
             self._draw()
             self._shown.stop()
@@ -69,7 +69,7 @@ def bar(
 ) -> Iterator[Bar]:
     """A bar for work that is counted by hand: `with bar("encoding", total=n) as b: b.advance(64)`.
 
-    There is one bar at a time: work within other work that shows one is `silent`.
+    Only one bar is drawn at a time: work within other work that shows a bar is `silent`.
     """
     shown = Bar(description, total, unit, silent)
     try:
@@ -79,12 +79,12 @@ def bar(
 
 
 def track(
-    things: Iterable[T], description: str, *, total: float | None = None, unit: str = "items"
+    values: Iterable[T], description: str, *, total: float | None = None, unit: str = "items"
 ) -> Iterator[T]:
-    """Pass `things` on, with a bar for those that were taken."""
+    """Yield the `values`, with a bar that counts them."""
     with bar(description, total=total, unit=unit) as shown:
-        for thing in things:
-            yield thing
+        for value in values:
+            yield value
             shown.advance()
 
 
@@ -101,7 +101,7 @@ def _progress(unit: str) -> Progress:
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """Things a second."""
+        """Units per second."""
 
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
@@ -118,7 +118,7 @@ def _progress(unit: str) -> Progress:
 
 
 def log_to_terminal(*, verbose: bool = False) -> None:
-    """Send the library's log to standard error: warnings, and with `verbose` what it is doing."""
+    """Send the library's log to standard error: warnings, and with `verbose` progress messages, too."""
     from rich.console import Console
     from rich.logging import RichHandler
 

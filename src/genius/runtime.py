@@ -1,4 +1,4 @@
-"""ONNX Runtime, set up one way."""
+"""The runtime of all models: CPU cores and ONNX Runtime sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ def cores() -> int:
 
 
 def session(model: bytes | str, threads: int | None = None) -> Any:
-    """A session on the CPU, by default with a thread per core; they don't spin while they wait."""
+    """An ONNX Runtime session on the CPU, from a model or its path; by default with a thread per core.
+
+    Idle threads sleep instead of spinning.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

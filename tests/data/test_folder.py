@@ -22,11 +22,11 @@ def photos(tmp_path: Path) -> Path:
     return root
 
 
-def found(root: Path) -> dict[str, Item]:
+def read_by_id(root: Path) -> dict[str, Item]:
     return {item.id: item for item in genius.read(root)}
 
 
-def test_pictures_and_texts_by_their_relative_paths(photos: Path) -> None:
+def test_images_and_texts_by_their_relative_paths(photos: Path) -> None:
     items = list(genius.read(photos))
     assert items == [
         Item("a.png", None, ImageFile(str(photos), "a.png")),
@@ -49,13 +49,13 @@ def test_pictures_and_texts_by_their_relative_paths(photos: Path) -> None:
 )
 def test_captions_from_a_table(photos: Path, name: str, content: str) -> None:
     (photos / name).write_text(content)
-    items = found(photos)
+    items = read_by_id(photos)
     assert (items["b.jpg"].text, items["b.jpg"].metadata["price"]) == ("A boat.\nOn a lake.", 3)
     assert items["trip/sea.JPEG"].text == "The sea.\nBlue."
     assert items["a.png"].text is None
 
 
-def test_a_caption_for_no_picture_and_a_broken_line_are_recorded(photos: Path) -> None:
+def test_a_caption_for_no_image_and_a_broken_line_are_recorded(photos: Path) -> None:
     (photos / "captions.csv").write_text("image,text\nz.jpg,Nothing.\nb.jpg,A boat.,too many\n,words\n")
     collection = genius.read(photos)
     assert len(list(collection)) == 4
@@ -75,7 +75,7 @@ def test_several_tables_are_ambiguous(photos: Path) -> None:
     ):
         list(genius.read(photos))
     (photos / "captions.csv").write_text("image,text\nb.jpg,This one.\n")
-    assert found(photos)["b.jpg"].text == "This one."
+    assert read_by_id(photos)["b.jpg"].text == "This one."
 
 
 def test_links_stay_inside(photos: Path, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_truncated_jpeg() -> None:
         load(ImageBytes(content[: len(content) // 2], "cut.jpg"))
 
 
-def test_a_picture_too_large_is_refused_before_decoding() -> None:
+def test_an_image_too_large_is_refused_before_decoding() -> None:
     with pytest.raises(InputError, match=r"image bomb.png: more than 50 million pixels are not decoded"):
         load(ImageBytes(png_header(60_000, 60_000), "bomb.png"))
     width = MAX_PIXELS // 5000 + 1
@@ -104,7 +104,7 @@ def test_a_picture_too_large_is_refused_before_decoding() -> None:
         (b"%PDF-1.7\n\xff\xfe", "TIFF"),
     ],
 )
-def test_what_is_no_picture(content: bytes, message: str) -> None:
+def test_files_that_are_no_image(content: bytes, message: str) -> None:
     with pytest.raises(
         InputError, match=r"image notes.jpg is none of JPEG, PNG, WEBP, GIF, BMP, TIFF"
     ) as caught:
@@ -117,7 +117,7 @@ def test_formats_that_are_not_on_the_list_are_not_even_tried() -> None:
         load(ImageBytes(encoded(Image.new("RGB", (8, 8)), "PPM")))
 
 
-def test_a_user_s_picture_may_be_a_path_bytes_or_a_pillow_image(tmp_path: Path) -> None:
+def test_a_users_image_may_be_a_path_bytes_or_a_pillow_image(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(square("red", "PNG"))
     for given in (path, str(path), path.read_bytes(), Image.open(path), ImageBytes(path.read_bytes())):
@@ -126,7 +126,7 @@ def test_a_user_s_picture_may_be_a_path_bytes_or_a_pillow_image(tmp_path: Path) 
         image_source(tmp_path / "b.png")
 
 
-def phone_picture() -> Image.Image:
+def phone_photo() -> Image.Image:
     """Wider than high, and no two corners alike."""
     return Image.fromarray(np.arange(6 * 9 * 3, dtype=np.uint8).reshape(6, 9, 3))
 
@@ -135,7 +135,7 @@ def phone_picture() -> Image.Image:
 def test_every_orientation_is_turned_as_pillow_turns_it(orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
-    content = encoded(phone_picture(), "PNG", exif=exif)
+    content = encoded(phone_photo(), "PNG", exif=exif)
     with Image.open(io.BytesIO(content)) as image:
         expected = ImageOps.exif_transpose(image)
         by_hand = image_source(image)
@@ -143,10 +143,10 @@ def test_every_orientation_is_turned_as_pillow_turns_it(orientation: int) -> Non
         np.testing.assert_array_equal(np.asarray(shown), np.asarray(expected))
 
 
-def test_a_tag_that_cannot_be_read_costs_no_picture() -> None:
+def test_a_tag_that_cannot_be_read_is_ignored() -> None:
     exif = Image.Exif()
     exif[0x0112], exif[0x0128] = 6, 2
-    content = encoded(phone_picture(), "JPEG", exif=exif)
+    content = encoded(phone_photo(), "JPEG", exif=exif)
     tag = b"\x01\x28\x00\x03"  # the unit of its resolution is a number …
     assert content.count(tag) == 1
     broken = content.replace(tag, b"\x01\x28\x00\x02")  # … and here a text
@@ -181,6 +181,6 @@ def test_sixteen_bits_in_either_order_of_bytes() -> None:
     ("image", "message"),
     [("iVBOR" * 2000, "is no path"), (5, "not a int"), (None, "not a NoneType")],
 )
-def test_what_is_no_picture_at_all(image: Any, message: str) -> None:
+def test_arguments_that_are_no_image(image: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         image_source(image)

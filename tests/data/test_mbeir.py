@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from genius.data.mbeir import SPLITS, Tree
+from genius.data.mbeir import SPLITS, UNION, Tree
 from genius.data.records import Modality
 from genius.data.tasks import Task
 from genius.errors import InputError
@@ -63,12 +63,12 @@ def test_pools(miniature: Path) -> None:
     assert [item.id for item in tree] == [item.id for item in tree.pool("union")]
 
 
-def test_without_a_union_pool_the_local_ones_are_joined(own_miniature: Path) -> None:
+def test_without_a_union_pool_the_items_are_those_of_the_local_ones(own_miniature: Path) -> None:
     expected = {item.id for item in Tree(own_miniature)}
     shutil.rmtree(own_miniature / "cand_pool/global")
-    found = [item.id for item in Tree(own_miniature)]
-    assert len(found) == len(set(found))
-    assert set(found) == expected
+    ids = [item.id for item in Tree(own_miniature)]
+    assert len(ids) == len(set(ids))
+    assert set(ids) == expected
     Tree(own_miniature).check("test")
 
 
@@ -78,7 +78,7 @@ def test_any_subset_of_data_sets_will_do(own_miniature: Path) -> None:
     assert {task.dataset for task in Tree(own_miniature).tasks("test")} == {"mscoco", "webqa"}
 
 
-def test_the_picture_that_is_missing_on_disk_is_an_error_only_when_it_is_opened(miniature: Path) -> None:
+def test_an_image_that_is_missing_on_disk_is_an_error_only_when_it_is_read(miniature: Path) -> None:
     item = next(item for item in Tree(miniature) if item.id == "9:90")
     assert item.image is not None
     with pytest.raises(InputError, match="cannot read image: No such file"):
@@ -197,3 +197,54 @@ def test_a_broken_instruction_table(own_miniature: Path) -> None:
     path.write_text("header\ntext\timage\tmscoco\t9\n")
     with pytest.raises(InputError, match=r"query_instructions.tsv, line 2: expected at least five columns"):
         list(Tree(own_miniature).queries("test"))
+
+
+def dataset_numbers(ids: set[str]) -> set[str]:
+    return {id.partition(":")[0] for id in ids}
+
+
+def test_a_view_shows_its_data_sets_only(miniature: Path) -> None:
+    whole, view = Tree(miniature), Tree(miniature).only("oven")
+    assert view.datasets == ("oven",)
+    for split in SPLITS:
+        assert view.tasks(split) == [task for task in whole.tasks(split) if task.dataset == "oven"]
+        expected = [query for query in whole.queries(split) if query.dataset == "oven"]
+        assert [q.id for q in view.queries(split)] == [q.id for q in expected]
+        assert [q.instruction for q in view.queries(split)] == [q.instruction for q in expected]
+    local = {item.id for name in view.pools if name != UNION for item in view.pool(name)}
+    assert view.pools == ["oven_task6", "oven_task7", "oven_task8", UNION]
+    assert {item.id for item in view.pool(UNION, "val")} == {item.id for item in view} == local
+    assert {item.id for item in view.items("train")} == local
+    assert dataset_numbers(local) == {"5"}
+    view.check("test")  # one positive is in another data set, which the whole tree has
+    with pytest.raises(InputError, match="has no pool 'webqa_task1'"):
+        view.pool("webqa_task1")
+    with pytest.raises(InputError, match="has no test queries for webqa_task1"):
+        list(view.queries("test", Task("webqa", 1)))
+
+
+def test_the_upsampled_mix_of_a_view_holds_its_own_queries_only(miniature: Path) -> None:
+    whole, view = Tree(miniature), Tree(miniature).without("oven")
+    own_ids = {query.id for query in view.queries("train")}
+    expected = [q.id for q in whole.queries("train", upsampled=True) if q.id in own_ids]
+    assert [q.id for q in view.queries("train", upsampled=True)] == expected
+    assert 0 < len(expected) < len(list(whole.queries("train", upsampled=True)))
+
+
+def test_a_view_and_the_view_without_it_make_the_whole(miniature: Path) -> None:
+    whole = Tree(miniature)
+    view, rest = whole.only("webqa", "mscoco"), whole.without("webqa", "mscoco")
+    assert rest.datasets == ("oven",)
+    assert {item.id for item in view} | {item.id for item in rest} == {item.id for item in whole}
+    assert not {item.id for item in view} & {item.id for item in rest}
+    assert view.only().datasets == ()
+    assert view.without("oven").datasets == view.datasets  # a view of a view is one of the whole
+
+
+def test_unknown_data_sets_are_named(miniature: Path) -> None:
+    with pytest.raises(InputError, match="has no data set 'ovn'; there are: mscoco, oven, webqa"):
+        Tree(miniature).only("ovn")
+    with pytest.raises(InputError, match="has no data set 'ovn'"):
+        Tree(miniature).without("ovn")
+    with pytest.raises(InputError, match="has no data set besides mscoco, oven, webqa"):
+        Tree(miniature).without("mscoco", "oven", "webqa")

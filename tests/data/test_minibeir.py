@@ -36,27 +36,27 @@ CANDIDATES = {
 
 
 def test_candidates_by_data_set_and_modality(minibeir: Path) -> None:
-    found: dict[str, Counter[Modality]] = {number: Counter() for number in CANDIDATES}
+    counts: dict[str, Counter[Modality]] = {number: Counter() for number in CANDIDATES}
     for item in Tree(minibeir):
-        found[item.id.partition(":")[0]][item.modality] += 1
-    assert found == CANDIDATES
-    assert sum(counter.total() for counter in found.values()) == 104_533
+        counts[item.id.partition(":")[0]][item.modality] += 1
+    assert counts == CANDIDATES
+    assert sum(counter.total() for counter in counts.values()) == 104_533
 
 
 def test_queries_by_task_and_split(minibeir: Path) -> None:
     tree = Tree(minibeir)
     assert [str(task) for task in tree.tasks("test")] == list(COUNTS)
-    found: dict[str, list[int]] = {name: [] for name in COUNTS}
+    counted: dict[str, list[int]] = {name: [] for name in COUNTS}
     for split in SPLITS:
         for task in tree.tasks(split):
             queries = list(tree.queries(split, task))
-            found[str(task)].append(len(queries))
+            counted[str(task)].append(len(queries))
             assert {(query.modality, query.want) for query in queries} == {(task.query, task.target)}
             assert all(query.instruction and query.positives for query in queries)
     for task in tree.tasks("test"):
-        found[str(task)].append(sum(1 for _ in tree.pool(task)))
-    assert {name: tuple(counts) for name, counts in found.items()} == COUNTS
-    assert sum(counts[0] for counts in found.values()) == 174_579
+        counted[str(task)].append(sum(1 for _ in tree.pool(task)))
+    assert {name: tuple(counts) for name, counts in counted.items()} == COUNTS
+    assert sum(counts[0] for counts in counted.values()) == 174_579
 
 
 def test_it_is_sound(minibeir: Path) -> None:

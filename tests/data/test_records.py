@@ -21,15 +21,15 @@ def test_unknown_modalities(name: object) -> None:
         Modality.parse(name)
 
 
-def test_what_is_there_decides_the_modality() -> None:
-    picture = ImageBytes(b"")
+def test_the_content_decides_the_modality() -> None:
+    image = ImageBytes(b"")
     assert Item("a", "x").modality is Modality.TEXT
-    assert Item("a", None, picture).modality is Modality.IMAGE
-    assert Item("a", "", picture).modality is Modality.IMAGE
-    assert Item("a", "", picture).text is None
-    assert Item("a", "x", picture).modality is Modality.PAIR
-    assert Query(text="x", image=picture).modality is Modality.PAIR
-    assert Query(text="", image=picture) == Query(image=picture)
+    assert Item("a", None, image).modality is Modality.IMAGE
+    assert Item("a", "", image).modality is Modality.IMAGE
+    assert Item("a", "", image).text is None
+    assert Item("a", "x", image).modality is Modality.PAIR
+    assert Query(text="x", image=image).modality is Modality.PAIR
+    assert Query(text="", image=image) == Query(image=image)
 
 
 def test_items_and_queries_need_content() -> None:
@@ -54,7 +54,7 @@ def test_metadata_holds_the_scalars_of_json(value: object, message: str) -> None
         Item("a", "x", metadata={"k": value})  # type: ignore[dict-item]
 
 
-def test_a_picture_that_leaves_its_root_by_a_link(tmp_path: Path) -> None:
+def test_an_image_that_leaves_its_root_by_a_link(tmp_path: Path) -> None:
     (tmp_path / "secret.jpg").write_bytes(b"secret")
     root = tmp_path / "root"
     root.mkdir()

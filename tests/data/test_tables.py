@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def test_jsonl(tmp_path: Path) -> None:
     ]
 
 
-def test_without_an_id_the_picture_or_the_line_names_an_item(tmp_path: Path) -> None:
+def test_without_an_id_the_image_or_the_line_names_an_item(tmp_path: Path) -> None:
     path = write(tmp_path / "items.jsonl", {"image": "x/1.jpg"}, {"text": "words"})
     assert [item.id for item in genius.read(path)] == ["x/1.jpg", "2"]
 
@@ -41,18 +42,18 @@ def test_a_folder_of_tables_and_nothing_else_is_one_collection(tmp_path: Path) -
     write(tmp_path / "b.jsonl", {"text": "two"}, "no JSON", {"id": "own", "text": "three"})
     write(tmp_path / "a.csv", "text,image", "one,", "picture,x/1.jpg")
     write(tmp_path / ".hidden.csv", "text", "no")
-    found = genius.read(tmp_path)
-    assert [(item.id, item.text) for item in found] == [
+    collection = genius.read(tmp_path)
+    assert [(item.id, item.text) for item in collection] == [
         ("a.csv:2", "one"),
         ("x/1.jpg", "picture"),
         ("b.jsonl:1", "two"),
         ("own", "three"),
     ]
-    (error,) = found.failures.first
+    (error,) = collection.failures.first
     assert str(error).startswith(f"{tmp_path / 'b.jsonl'}, line 2: ")
 
 
-def test_pictures_may_be_below_another_root(tmp_path: Path) -> None:
+def test_images_may_be_below_another_root(tmp_path: Path) -> None:
     path = write(tmp_path / "items.jsonl", {"id": "a", "image": "1.jpg"})
     (item,) = genius.read(path, root=tmp_path / "pictures")
     assert item.image == ImageFile(str(tmp_path / "pictures"), "1.jpg")
@@ -62,9 +63,25 @@ def test_gzip_and_byte_order_marks(tmp_path: Path) -> None:
     path = tmp_path / "items.jsonl.gz"
     path.write_bytes(gzip.compress(b'\xef\xbb\xbf{"id": "a", "text": "b"}\n'))
     assert list(genius.read(path)) == [Item("a", "b")]
-    path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(InputError, match=r"items.jsonl.gz: is damaged"):
-        list(genius.read(path))
+
+
+def cut_short(content: bytes) -> bytes:
+    return content[:-12]
+
+
+def garbled(content: bytes) -> bytes:
+    return content[:20] + bytes(200) + content[220:]
+
+
+@pytest.mark.parametrize("name", ["items.jsonl.gz", "items.csv.gz"])
+@pytest.mark.parametrize("damage", [cut_short, garbled])
+def test_a_damaged_gzip_file_is_named(tmp_path: Path, name: str, damage: Callable[[bytes], bytes]) -> None:
+    row = '{{"text": "{}"}}\n' if ".jsonl" in name else "{}\n"
+    rows = ["" if ".jsonl" in name else "text\n", *(row.format(number**9) for number in range(500))]
+    path = tmp_path / name
+    path.write_bytes(damage(gzip.compress("".join(rows).encode())))
+    with pytest.raises(InputError, match=rf"{name}: is damaged"):
+        list(genius.read(path, strict=True))
 
 
 BAD_LINES = {
@@ -189,11 +206,11 @@ def test_parquet(tmp_path: Path) -> None:
     import pyarrow.parquet
 
     path = tmp_path / "items.parquet"
-    pictures = [{"bytes": b"jpeg", "path": "1.jpg"}, {"bytes": None, "path": "2.jpg"}, None]
+    images = [{"bytes": b"jpeg", "path": "1.jpg"}, {"bytes": None, "path": "2.jpg"}, None]
     columns = {
         "id": ["a", "b", "a"],
         "text": ["one", None, "three"],
-        "image": pictures,
+        "image": images,
         "price": [1, None, 3],
     }
     pyarrow.parquet.write_table(pa.table(columns), path)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import torch
 
-from genius.decode.t5 import CodeNetwork, DecoderSettings
+from genius.decode.export import export_decoder
+from genius.decode.onnx_decoder import OnnxDecoder, Precision
+from genius.decode.t5 import DecoderSettings, T5Decoder
 
 WIDTH = 10
 """Of query vectors."""
@@ -17,17 +20,19 @@ SETTINGS = DecoderSettings(
 SIZES = (3, 11, 7, 13)
 
 
-def network(
-    sizes: tuple[int, ...] = SIZES, settings: DecoderSettings = SETTINGS, seed: int = 0
-) -> CodeNetwork:
-    """A network whose every weight is random, norms too; it is sure enough of itself to have an opinion."""
+def changed(**changes: object) -> DecoderSettings:
+    return dataclasses.replace(SETTINGS, **changes)  # type: ignore[arg-type]
+
+
+def network(sizes: tuple[int, ...] = SIZES, settings: DecoderSettings = SETTINGS, seed: int = 0) -> T5Decoder:
+    """A network whose every weight is random, norms too, with scores that differ clearly between codes."""
     torch.manual_seed(seed)
-    made = CodeNetwork(WIDTH, sizes, settings)
+    made = T5Decoder(WIDTH, sizes, settings)
     with torch.no_grad():
         for parameter in made.parameters():
             if parameter.ndim == 1:
                 parameter.add_(0.3 * torch.randn_like(parameter))
-        made.distances.weight.mul_(5)
+        made.relative_attention_bias.weight.mul_(5)
     return made.eval()
 
 
@@ -40,7 +45,14 @@ def some_codes(count: int, sizes: tuple[int, ...] = SIZES, seed: int = 0) -> np.
     return np.random.default_rng([seed, 6]).integers(0, sizes, (count, len(sizes)))
 
 
-def as_t5(network: CodeNetwork, *, encoder_layers: int = 0) -> Any:
+def onnx(network: T5Decoder, precision: Precision = "fp32") -> OnnxDecoder:
+    """The network as ONNX Runtime runs it."""
+    exported = export_decoder(network, queries(4), some_codes(4, network.sizes))
+    table = network.codes.weight.detach().numpy()
+    return OnnxDecoder(exported.graphs[precision], table, network.sizes, threads=1)
+
+
+def as_t5(network: T5Decoder, *, encoder_layers: int = 0) -> Any:
     """The network's weights as T5ForConditionalGeneration has them.
 
     Its encoder has no layers, as in the reference code; `generate` needs one that has as many as the decoder,
@@ -65,20 +77,22 @@ def as_t5(network: CodeNetwork, *, encoder_layers: int = 0) -> Any:
         eos_token_id=None,
     )
     model: Any = T5ForConditionalGeneration(config).eval()
+    bias = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
     weights = {
+        bias: network.relative_attention_bias.weight,
         "shared.weight": network.codes.weight,
         "encoder.final_layer_norm.weight": network.prefix_norm.weight,
         "decoder.final_layer_norm.weight": network.norm.weight,
-        "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight": network.distances.weight,
     }
     for number, layer in enumerate(network.layers):
         block = f"decoder.block.{number}.layer."
-        weights[f"{block}0.layer_norm.weight"] = layer.look_norm.weight
-        weights[f"{block}1.layer_norm.weight"] = layer.read_norm.weight
-        weights[f"{block}2.layer_norm.weight"] = layer.think_norm.weight
-        weights[f"{block}2.DenseReluDense.wi.weight"] = layer.widen.weight
-        weights[f"{block}2.DenseReluDense.wo.weight"] = layer.narrow.weight
-        for place, attention in (("0.SelfAttention", layer.look), ("1.EncDecAttention", layer.read)):
+        weights[f"{block}0.layer_norm.weight"] = layer.self_attention_norm.weight
+        weights[f"{block}1.layer_norm.weight"] = layer.cross_attention_norm.weight
+        weights[f"{block}2.layer_norm.weight"] = layer.mlp_norm.weight
+        weights[f"{block}2.DenseReluDense.wi.weight"] = layer.mlp.up.weight
+        weights[f"{block}2.DenseReluDense.wo.weight"] = layer.mlp.down.weight
+        attentions = {"0.SelfAttention": layer.self_attention, "1.EncDecAttention": layer.cross_attention}
+        for place, attention in attentions.items():
             for theirs, ours in (("q", "query"), ("k", "key"), ("v", "value"), ("o", "out")):
                 weights[f"{block}{place}.{theirs}.weight"] = getattr(attention, ours).weight
     missing, unexpected = model.load_state_dict(weights, strict=False)
@@ -89,7 +103,7 @@ def as_t5(network: CodeNetwork, *, encoder_layers: int = 0) -> Any:
     return model
 
 
-def prefixes(network: CodeNetwork, vectors: np.ndarray) -> torch.Tensor:
-    """What the prefix's layer makes of vectors, before the encoder's norm."""
+def prefixes(network: T5Decoder, vectors: np.ndarray) -> torch.Tensor:
+    """The prefixes [n, prefix, width] of vectors, before the encoder's norm."""
     settings = network.settings
     return network.prefix(torch.from_numpy(vectors)).view(-1, settings.prefix, settings.width)

@@ -12,7 +12,7 @@ from PIL import Image
 WORDS = ["a", "red", "green", "dog", "cat", "on", "the", "beach", "house", "old"]
 CLIP_SIDE, SIGLIP_SIDE = 20, 24
 CLIP_LENGTH, SIGLIP_LENGTH = 12, 9
-CLIP_PICTURES = {
+CLIP_PREPROCESSING = {
     "crop_size": CLIP_SIDE,
     "do_center_crop": True,
     "do_normalize": True,
@@ -23,7 +23,7 @@ CLIP_PICTURES = {
     "size": CLIP_SIDE,
     "image_processor_type": "CLIPImageProcessor",
 }
-SIGLIP_PICTURES = {
+SIGLIP_PREPROCESSING = {
     "do_normalize": True,
     "do_rescale": True,
     "do_resize": True,
@@ -82,7 +82,7 @@ def write_clip(folder: Path, seed: int = 0) -> Any:
     config = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=32)
     model = random_weights(transformers.CLIPModel(config), seed)
     model.save_pretrained(folder)
-    (folder / "preprocessor_config.json").write_text(json.dumps(CLIP_PICTURES))
+    (folder / "preprocessor_config.json").write_text(json.dumps(CLIP_PREPROCESSING))
     return model
 
 
@@ -106,14 +106,25 @@ def write_siglip(folder: Path, seed: int = 0) -> Any:
     vision |= {"image_size": SIGLIP_SIDE, "patch_size": 8}
     model = transformers.SiglipModel(transformers.SiglipConfig(text_config=text, vision_config=vision))
     random_weights(model, seed).save_pretrained(folder)
-    (folder / "preprocessor_config.json").write_text(json.dumps(SIGLIP_PICTURES))
+    (folder / "preprocessor_config.json").write_text(json.dumps(SIGLIP_PREPROCESSING))
     return model
 
 
+def tokens_of(clip: Any, images: list[Any], texts: list[str | None]) -> Any:
+    """The inputs of `TokenFusion`, from images and texts, either of which may be None."""
+    import torch
+
+    from genius.encode.clip_fusion import record_tokens
+
+    pixels = clip.pixels([image for image in images if image is not None])
+    return record_tokens(clip, pixels, torch.tensor([image is not None for image in images]), texts)
+
+
 def noise(width: int, height: int, seed: int = 0) -> Image.Image:
-    """A picture without two equal pixels side by side."""
+    """An image of random pixels."""
     values = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     return Image.fromarray(values)
 
 
-PICTURES = [noise(*size, seed) for seed, size in enumerate([(20, 20), (31, 47), (90, 33), (7, 5), (24, 64)])]
+IMAGES = [noise(*size, seed) for seed, size in enumerate([(20, 20), (31, 47), (90, 33), (7, 5), (24, 64)])]
+TEXTS = ["a dog on the beach", "", "old red house", "cat", "the Green DOG!", " ".join(WORDS * 5)]

@@ -1,4 +1,4 @@
-"""Towers of the embedded encoder's make, small and random, so that tests need no real weights."""
+"""Small random towers of the embedded encoder's architecture, so that tests need no real weights."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from genius import storage
-from genius.encode import lite, pipeline
-from genius.encode import lite_image as efficientnet
-from genius.encode import lite_text as minilm
+from genius.encode import lite, lite_image, lite_text, pipeline
+from genius.runtime import session
 from tests.miniature import COLOURS
 
 # blocks of a small network: width, kernel, stride, in the seven stages of the paper
@@ -108,6 +107,13 @@ def bert_weights(words: int, width: int = 24, layers: int = 2) -> dict[str, np.n
     return weights
 
 
+def run_graph(model: bytes, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+    """All outputs of an ONNX model, by name."""
+    graph = session(model)
+    names = [output.name for output in graph.get_outputs()]
+    return dict(zip(names, graph.run(None, inputs), strict=True))
+
+
 def write_small_towers(folder: Path) -> Path:
     """An artifact that `Lite.open` takes: tiny towers, and a tokenizer that knows a few words."""
     words = (*WORDS, *COLOURS)
@@ -115,15 +121,15 @@ def write_small_towers(folder: Path) -> Path:
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     with storage.create(folder, kind=lite.KIND, format=lite.FORMAT, settings={"small": True}) as draft:
-        image = efficientnet.build({name: value.numpy() for name, value in efficientnet_weights().items()})
+        image = lite_image.build({name: value.numpy() for name, value in efficientnet_weights().items()})
         (draft.folder / "image.onnx").write_bytes(image)
-        (draft.folder / "text.onnx").write_bytes(minilm.build(bert_weights(len(words))))
+        (draft.folder / "text.onnx").write_bytes(lite_text.build(bert_weights(len(words))))
         tokenizer.save(str(draft.folder / "tokenizer.json"))
     return folder
 
 
 def use_small_towers(home: Path, patch: pytest.MonkeyPatch) -> None:
-    """Let commands take the towers and the cache in `home`, and encode in this process."""
+    """Make commands use the towers and the cache in `home`, and encode in this process."""
     patch.setattr(lite, "build", lambda: home / "towers")
     patch.setattr(pipeline, "default_cache", lambda: home / "cache")
     patch.setattr(pipeline, "cores", lambda: 1)

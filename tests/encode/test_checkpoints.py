@@ -34,11 +34,11 @@ def tensors() -> dict[str, Any]:
     )
 
 
-def check(found: dict[str, np.ndarray], expected: dict[str, Any]) -> None:
-    assert set(found) == set(expected)
+def check(loaded: dict[str, np.ndarray], expected: dict[str, Any]) -> None:
+    assert set(loaded) == set(expected)
     for name, tensor in expected.items():
         values = tensor.detach().float() if tensor.dtype == torch.bfloat16 else tensor.detach()
-        np.testing.assert_array_equal(found[name], values.numpy(), err_msg=name)
+        np.testing.assert_array_equal(loaded[name], values.numpy(), err_msg=name)
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -151,14 +151,14 @@ def test_a_view_that_reaches_beyond_its_storage_is_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "content", [b"", b"hello, this is text and no checkpoint", b"\x80\x02K\x07.", b"PK\x03\x04nonsense"]
 )
-def test_what_is_no_checkpoint(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_checkpoint(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.pth").write_bytes(content)
     with pytest.raises(InputError, match=r"a.pth: is no checkpoint"):
         read_checkpoint(tmp_path / "a.pth")
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_a_checkpoint_that_is_cut_short(tmp_path: Path, zipped: bool) -> None:
+def test_a_truncated_checkpoint(tmp_path: Path, zipped: bool) -> None:
     path = tmp_path / "a.pth"
     torch.save({"w": torch.randn(1000)}, path, _use_new_zipfile_serialization=zipped)
     path.write_bytes(path.read_bytes()[:-1500])

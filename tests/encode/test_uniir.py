@@ -13,7 +13,7 @@ import pytest
 from genius.encode.clip import Clip
 from genius.encode.uniir import PREFIX, convert_uniir, map_weights
 from genius.errors import InputError, MismatchError
-from tests.encode.small_clip import PICTURES, bpe_files
+from tests.encode.small_clip import IMAGES, bpe_files
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -145,9 +145,9 @@ def test_features_equal_the_original_network(
     assert (encoder.image_width, encoder.text_length) == (JOINT, LENGTH)
     ids, mask = encoder.tokenize(TEXTS, full=True)
     ids = torch.where(mask.bool(), ids, 0)  # OpenAI pads with zeros and takes the highest token as the end
-    expected_images, expected_texts = original.image(encoder.pixels(PICTURES)), original.text(ids)
-    np.testing.assert_allclose(encoder.images(PICTURES), expected_images.numpy(), atol=2e-5)
-    np.testing.assert_allclose(encoder.texts(TEXTS), expected_texts.numpy(), atol=2e-5)
+    expected_images, expected_texts = original.image(encoder.pixels(IMAGES)), original.text(ids)
+    np.testing.assert_allclose(encoder.encode_images(IMAGES), expected_images.numpy(), atol=2e-5)
+    np.testing.assert_allclose(encoder.encode_texts(TEXTS), expected_texts.numpy(), atol=2e-5)
     assert encoder.module.logit_scale.item() == pytest.approx(4.6)
 
 
@@ -248,7 +248,7 @@ def test_a_tokenizer_of_another_model(tmp_path: Path, tokenizer: Path, weights: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pth", "any CLIP"], "nothing is left behind"
 
 
-def test_what_stands_in_the_way_is_not_overwritten(
+def test_a_folder_of_something_else_is_not_overwritten(
     tmp_path: Path, tokenizer: Path, weights: dict[str, Any]
 ) -> None:
     (tmp_path / "mine").mkdir()

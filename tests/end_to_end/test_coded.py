@@ -18,12 +18,15 @@ from typer.testing import CliRunner
 
 from genius import storage
 from genius.cli import app
-from genius.corpus.embedded import embed
-from genius.corpus.records import read_pool, read_queries
+from genius.corpus.coded import code_corpus
+from genius.corpus.embedded import embed_corpus
+from genius.corpus.items import read_items
+from genius.corpus.queries import read_queries
+from genius.corpus.source import open_source
 from genius.data.mbeir import Tree
 from genius.errors import InputError, MissingError
-from genius.evaluate.coded import code, coded_systems
-from genius.evaluate.run import corpus_source, evaluate_model
+from genius.evaluate.coded import coded_systems
+from genius.evaluate.run import evaluate_model
 from genius.model import Model
 from genius.train.quantizer import QuantizerSettings
 from genius.train.run import Recipe, plan, read_recipe, train_model
@@ -74,10 +77,10 @@ def test_a_model_after_this_stage_searches_by_codes(trained: Path, miniature: Pa
 
 def test_codes_of_a_corpus_are_those_of_its_items_alone(trained: Path, miniature: Path, home: Path) -> None:
     model, tree = Model.open(trained), Tree(miniature)
-    source = corpus_source(model, tree, home / "cache")
-    pool = read_pool(tree, source)
-    embedded = embed(model, source, pool, read_queries(tree, source, pool, "test"))
-    coded = code(model, embedded)
+    source = open_source(model, tree, home / "cache")
+    pool = read_items(tree, source)
+    embedded = embed_corpus(model, source, pool, read_queries(tree, source, pool, "test"))
+    coded = code_corpus(model, embedded)
     np.testing.assert_array_equal(coded.codes[:, 0], pool.modality)
     np.testing.assert_allclose(np.linalg.norm(coded.vectors, axis=1), 1, atol=1e-5)
     assert model.quantizer.sizes == (3, 16, 16, 16)
@@ -111,8 +114,8 @@ def test_the_same_seed_gives_the_same_codebooks(miniature: Path, home: Path) -> 
 
 @pytest.mark.parametrize("first", ["learned", "classifier", "none"])
 def test_every_kind_of_first_code_trains_and_searches(first: str, miniature: Path, home: Path) -> None:
-    model = train_coded(home, miniature, f"first-{first}", _with(home, first=first))
-    assert model.quantizer.first == first
+    model = train_coded(home, miniature, f"first-{first}", _with(home, modality_code=first))
+    assert model.quantizer.modality_code == first
     assert len(model.quantizer.sizes) == (3 if first == "none" else 4)
     result = evaluate_model(miniature, model.path, split="test", cache=home / "cache", pools=("local",))
     # (Thirty steps are too few for a classifier: a beam that is sent to the wrong modality finds nothing.)
@@ -146,9 +149,9 @@ def test_a_dense_model_says_what_it_lacks(home: Path, miniature: Path) -> None:
 
 def test_the_default_goes_by_the_distance_to_codes(trained: Path, miniature: Path, home: Path) -> None:
     model, tree = Model.open(trained), Tree(miniature)
-    source = corpus_source(model, tree, home / "cache")
-    pool = read_pool(tree, source, "test")
-    coded = code(model, embed(model, source, pool, read_queries(tree, source, pool, "test")))
+    source = open_source(model, tree, home / "cache")
+    pool = read_items(tree, source, "test")
+    coded = code_corpus(model, embed_corpus(model, source, pool, read_queries(tree, source, pool, "test")))
     quantized = model.quantizer.reconstruct(coded.codes)
     search = coded_systems(model, coded)["default"]
     for task, vectors in coded.queries.items():  # so few cells are all within the beam

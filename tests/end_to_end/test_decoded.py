@@ -18,16 +18,16 @@ from typer.testing import CliRunner
 
 from genius import Index, storage
 from genius.cli import app
-from genius.corpus.embedded import embed
-from genius.corpus.records import read_pool, read_queries
+from genius.corpus.coded import CodedCorpus, code_corpus
+from genius.corpus.embedded import embed_corpus
+from genius.corpus.items import read_items
+from genius.corpus.queries import read_queries
+from genius.corpus.source import open_source
 from genius.data.mbeir import Tree
-from genius.decode.t5 import CodeNetwork, DecoderSettings
+from genius.decode.t5 import DecoderSettings, T5Decoder
 from genius.decode.torch_decoder import TorchDecoder
 from genius.doctor.examine import examine
 from genius.errors import InputError, MissingError
-from genius.evaluate.beamed import Coded
-from genius.evaluate.coded import code
-from genius.evaluate.run import corpus_source
 from genius.model import Model
 from genius.quantize.codebooks import CodebookSettings
 from genius.train.gate import verdict_on
@@ -90,18 +90,18 @@ def trained(home: Path, miniature: Path) -> Path:
     return _train(home, miniature, "model", read_recipe(home / "recipe.toml")).path
 
 
-def _coded(model: Model, tree: Path, cache: Path, split: str) -> Coded:
-    source = corpus_source(model, Tree(tree), cache)
-    pool = read_pool(Tree(tree), source)
-    return code(model, embed(model, source, pool, read_queries(Tree(tree), source, pool, split)))
+def _coded(model: Model, tree: Path, cache: Path, split: str) -> CodedCorpus:
+    source = open_source(model, Tree(tree), cache)
+    pool = read_items(Tree(tree), source)
+    return code_corpus(model, embed_corpus(model, source, pool, read_queries(Tree(tree), source, pool, split)))
 
 
-def _hit_rate(model: Model, coded: Coded, precision: str = "fp32") -> float:
+def _hit_rate(model: Model, coded: CodedCorpus, precision: str = "fp32") -> float:
     """@5, among all items, with the wanted modality known."""
     decoder, trie = model.learned_decoder(precision), Trie.build(coded.codes)  # type: ignore[arg-type]
     hits = []
     for task, queries in coded.embedded.tasks.items():
-        first = model.wanted_codes(queries.want, len(queries))
+        first = model.modality_codes_for(queries.want, len(queries))
         _, found = ranked_items(trie, beam_search(decoder, trie, coded.queries[task], 10, first=first), 5)
         hits += [np.isin(found[row], queries.positives(row)).any() for row in range(len(queries))]
     return float(np.mean(hits))
@@ -118,7 +118,7 @@ def test_a_model_after_this_stage_generates_codes(trained: Path, miniature: Path
     assert described["difference_from_torch"]["largest"]["fp32"] < 1e-3
     assert set(model.settings["validation"]) == {"encoder", "quantizer", "decoder"}
     # The graphs say what the weights beside them say.
-    network = CodeNetwork(
+    network = T5Decoder(
         48, model.quantizer.sizes, DecoderSettings(**described["network"]), model.quantizer.codebooks
     )
     network.load_state_dict(load_file(trained / "decoder.safetensors"))

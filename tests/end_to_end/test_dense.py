@@ -35,7 +35,7 @@ width = 48
 raw = 8
 hidden = 32
 dropout = 0.0
-joining = "JOINING"
+fusion_kind = "FUSION_KIND"
 image_parts = ["mean:12", "colours:16", "thumbnail:12"]
 text_parts = ["mean:16", "words:16"]
 [encoder.loop]
@@ -50,8 +50,8 @@ average = 0.9
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dense")
     write_small_towers(folder / "towers")
-    (folder / "recipe.toml").write_text(RECIPE.replace("JOINING", "score"))
-    (folder / "fusion.toml").write_text(RECIPE.replace("JOINING", "feature").replace("small", "fusion"))
+    (folder / "recipe.toml").write_text(RECIPE.replace("FUSION_KIND", "score"))
+    (folder / "fusion.toml").write_text(RECIPE.replace("FUSION_KIND", "feature").replace("small", "fusion"))
     return folder
 
 

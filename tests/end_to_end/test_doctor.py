@@ -20,12 +20,13 @@ from typer.testing import CliRunner
 
 from genius import storage
 from genius.cli import app
-from genius.corpus.records import read_pool, read_queries
+from genius.corpus.items import read_items
+from genius.corpus.queries import read_queries
+from genius.corpus.source import open_source
 from genius.data.mbeir import Tree
 from genius.doctor.examine import examine, sampled
 from genius.encode import lite, pipeline
 from genius.errors import InputError, MissingError
-from genius.evaluate.run import corpus_source
 from genius.model import Model
 from genius.quantize.codebooks import Codebooks
 from genius.train.run import read_recipe, train_model
@@ -48,7 +49,9 @@ def home(tmp_path_factory: pytest.TempPathFactory, miniature: Path) -> Path:
         codebooks=dataclasses.replace(recipe.quantizer.codebooks, levels=6, size=24),
         loop=dataclasses.replace(recipe.quantizer.loop, steps=2, learning_rate=1e-5, validate_every=2),
     )
-    learned = dataclasses.replace(brief, codebooks=dataclasses.replace(brief.codebooks, first="learned"))
+    learned = dataclasses.replace(
+        brief, codebooks=dataclasses.replace(brief.codebooks, modality_code="learned")
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lite, "build", lambda: folder / "towers")
         patch.setattr(pipeline, "cores", lambda: 1)
@@ -179,10 +182,10 @@ def test_what_can_t_be_examined(home: Path, miniature: Path, tmp_path: Path) -> 
         doctor(home / "dense", miniature)
     with pytest.raises(InputError, match="--split should be one of train, val, test"):
         doctor(home / "good", miniature, "--split", "dev")
-    with pytest.raises(InputError, match="say with --pictures where"):
+    with pytest.raises(InputError, match="say with --plots where"):
         doctor(home / "good", miniature, "--code", "*,1")
     with pytest.raises(InputError, match="a code is written with commas"):
-        doctor(home / "good", miniature, "--code", "one", "--pictures", str(tmp_path))
+        doctor(home / "good", miniature, "--code", "one", "--plots", str(tmp_path))
     doctor(home / "good", miniature, "--queries", "0", code=2)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,11 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
 from click.testing import Result
-from PIL import Image
 from typer.testing import CliRunner
 
-from genius import Index
-from genius.cli import app, demo
+from genius.cli import app
 from genius.encode import pipeline
-from genius.errors import DamagedError, InputError, MismatchError
-from genius.model import Model
+from genius.errors import DamagedError, InputError
 from tests.pictures import write_square
 
 
@@ -226,55 +221,3 @@ def test_what_can_not_be_searched_among_is_said(living: Path) -> None:
     with pytest.raises(InputError, match="is no condition"):
         run("search", living, "red", "--where", "brand")
     assert "nothing in the index is left" in run("search", living, "red", "--where", "a=b").stderr
-
-
-def test_the_demo_ends_with_an_index_that_fits_its_model(
-    coded_model: Path, miniature: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(coded_model, tmp_path / "model")
-    for _ in range(2):
-        demo._index(miniature, tmp_path)
-        said = capsys.readouterr().out
-        assert f"genius serve {tmp_path / 'index'}" in said
-        assert "text to image: " in said
-        assert "1. " in said
-        with Image.open(tmp_path / "searches.png") as sheet:
-            assert sheet.width > sheet.height / 3
-    catalogue = sqlite3.connect(tmp_path / "index/catalogue.sqlite")
-    catalogue.execute(
-        "UPDATE settings SET value = json_set(value, '$.fingerprint', 'old') WHERE name = 'model'"
-    )
-    catalogue.commit()
-    catalogue.close()
-    demo._index(miniature, tmp_path)  # of an older model at the same place: made again
-    with Index.open(tmp_path / "index") as index:
-        assert len(index) == 99
-    catalogue = sqlite3.connect(tmp_path / "index/catalogue.sqlite")
-    changes = "'$.fingerprint', 'old', '$.path', 'elsewhere'"
-    catalogue.execute(f"UPDATE settings SET value = json_set(value, {changes}) WHERE name = 'model'")
-    catalogue.commit()
-    catalogue.close()
-    with pytest.raises(MismatchError):  # it is somebody else's, and stays
-        demo._index(miniature, tmp_path)
-
-
-def test_the_demo_measures_a_model_once(
-    coded_model: Path, miniature: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured: list[str] = []
-
-    def measure(tree: Path, model: Model, out: Path) -> str:
-        measured.append(model.fingerprint)
-        return "as good as it gets\n"
-
-    monkeypatch.setattr(demo, "_measure", measure)
-    model = Model.open(coded_model)
-    assert demo._report(miniature, model, tmp_path) == "as good as it gets\n"
-    again = demo._report(miniature, model, tmp_path)
-    assert again.startswith("as good as it gets\n(As measured before")
-    assert measured == [model.fingerprint]
-    model.fingerprint = "that of another model"
-    assert demo._report(miniature, model, tmp_path) == "as good as it gets\n"
-    (tmp_path / "report" / "report.txt").write_text("altered", encoding="utf-8")
-    assert demo._report(miniature, model, tmp_path) == "as good as it gets\n"
-    assert len(measured) == 3

@@ -10,47 +10,49 @@ import numpy as np
 from genius.data.records import MODALITIES, ImageBytes, Item
 from genius.encode.feature_cache import content_key
 from genius.errors import InputError
-from genius.index.item_encoder import CodedItems
-from genius.index.segments import Block, Coding, Segment, open_segment, write_segment
-from genius.search.asked import halves as lengths
-from genius.search.codes import PackedCodes
+from genius.index.item_encoder import EncodedItems
+from genius.index.segments import Block, Segment, SegmentFormat, open_segment, write_segment
 
 WIDTH = 6
-CODING = Coding((3, 4, 4), semantic=1, told=True)
-LEARNED = Coding((3, 4, 4), semantic=1, told=False)
-NO_FIRST = Coding((4, 4, 4), semantic=0, told=False)
-EXACT = Coding((3, 4, 4), semantic=1, told=True, embeddings="fp16")
-NONE = Coding((3, 4, 4), semantic=1, told=True, embeddings="none")
+GIVEN = SegmentFormat((3, 4, 4), semantic=1, modality_given=True)
+LEARNED = SegmentFormat((3, 4, 4), semantic=1, modality_given=False)
+NO_MODALITY_CODE = SegmentFormat((4, 4, 4), semantic=0, modality_given=False)
+FP16 = SegmentFormat((3, 4, 4), semantic=1, modality_given=True, embeddings="fp16")
+NONE = SegmentFormat((3, 4, 4), semantic=1, modality_given=True, embeddings="none")
 
 
-def block(random: np.random.Generator, count: int, coding: Coding, first_row: int = 1) -> Block:
-    """Items with few different codes and embeddings, so that some share them."""
-    codes = np.stack([random.integers(0, size, count) for size in coding.sizes], axis=1)
-    modality = codes[:, 0] if coding.told else random.integers(0, 3, count)
-    embeddings = random.integers(-2, 3, (count, WIDTH)) / 4
-    rows = first_row + np.arange(count)
-    return Block(codes, modality, embeddings.astype(np.float16), rows, random.random(count, np.float32))
+def made_up_block(
+    random: np.random.Generator,
+    count: int,
+    format: SegmentFormat,
+    first_key: int = 1,
+    codebooks: Sequence[np.ndarray] | None = None,
+) -> Block:
+    """Items with few different codes and embeddings, so that some share them.
+
+    Half their squared norms are made up too, unless there are codebooks.
+    """
+    codes = np.stack([random.integers(0, size, count) for size in format.sizes], axis=1)
+    modality = codes[:, 0] if format.modality_given else random.integers(0, 3, count)
+    embeddings = (random.integers(-2, 3, (count, WIDTH)) / 4).astype(np.float16)
+    norms = random.random(count, np.float32)
+    if codebooks is not None:
+        norms = (0.5 * (quantized(codebooks, codes) ** 2).sum(axis=1)).astype(np.float32)
+    return Block(codes, modality, embeddings, first_key + np.arange(count), norms)
 
 
-def segment(path: Path, made: Block, coding: Coding) -> Segment:
-    """The block, written and opened."""
-    return open_segment(path, coding, write_segment(path, made, coding, "model"))
+def quantized(codebooks: Sequence[np.ndarray], codes: np.ndarray) -> np.ndarray:
+    """The vectors [n, width] that codes [n, levels] stand for."""
+    return np.sum([codebook[codes[:, level]] for level, codebook in enumerate(codebooks)], axis=0)
 
 
-def in_memory(made: Block, coding: Coding, books: Sequence[np.ndarray]) -> Segment:
-    """The block as a segment that was never written, with halves by these codebooks."""
-    packed, order = PackedCodes.build(made.codes, coding.sizes, coding.semantic)
-    embeddings = made.embeddings[order]
-    coarse = np.rint(embeddings.astype(np.float32) * 127).astype(np.int8) if coding.embeddings == "int8" else None
-    if coding.embeddings == "none":
-        embeddings = embeddings[:, :0]
-    modality = None if coding.told else made.modality[order]
-    halves = lengths(packed, books)
-    return Segment("", packed, made.rows[order], embeddings, coarse, halves, 1 / 127, modality)
+def written(path: Path, block: Block, format: SegmentFormat) -> Segment:
+    """The block as a segment, written and opened."""
+    return open_segment(path, format, write_segment(path, block, format, "model"))
 
 
 def made_up_items(count: int) -> list[Item]:
-    """Texts, pictures and both; no picture is a real one."""
+    """Texts, images and both; no image is a real one."""
     items = []
     for number in range(count):
         image = None if number % 3 == 1 else ImageBytes(f"picture {number}".encode(), f"{number}.png")
@@ -59,17 +61,22 @@ def made_up_items(count: int) -> list[Item]:
     return items
 
 
-def made_up_codes(items: Sequence[Item]) -> CodedItems:
-    """Codes from the ids alone, as a model's would be from the contents; a text that is "bad" fails."""
+def made_up_codes(items: Sequence[Item]) -> EncodedItems:
+    """Codes from ids and texts, as a model's would be from the contents; a text that is "bad" fails."""
     places = [place for place, item in enumerate(items) if item.text != "bad"]
-    codes = np.zeros((len(places), len(CODING.sizes)), np.uint16)
+    codes = np.zeros((len(places), len(GIVEN.sizes)), np.uint16)
     embeddings = np.zeros((len(places), WIDTH), np.float16)
     for row, place in enumerate(places):
         item = items[place]
         random = np.random.default_rng(list(f"{item.id} {item.text}".encode()))
         codes[row] = MODALITIES.index(item.modality), *random.integers(0, 4, 2)
         embeddings[row] = random.integers(-2, 3, WIDTH) / 4
-    pictures = {item.id: content_key(item.image.read()) for item in items if item.image is not None}
-    failed = {item.id: InputError("is bad") for item in items if item.text == "bad"}
-    modality, halves = codes[:, 0].astype(np.int64), np.ones(len(places), np.float32)
-    return CodedItems(np.array(places, np.int64), codes, modality, embeddings, halves, pictures, failed)
+    return EncodedItems(
+        places=np.array(places, np.int64),
+        codes=codes,
+        modality=codes[:, 0].astype(np.int64),
+        embeddings=embeddings,
+        half_sq_norms=np.ones(len(places), np.float32),
+        image_hashes={item.id: content_key(item.image.read()) for item in items if item.image is not None},
+        failed={item.id: InputError("is bad") for item in items if item.text == "bad"},
+    )

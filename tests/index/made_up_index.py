@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,31 +15,31 @@ from genius.data.records import Item, Query
 from genius.decode.geometry import Geometry
 from genius.index.catalogue import Catalogue
 from genius.index.index import Index
-from genius.index.item_encoder import CodedItems
-from genius.index.snapshot import is_index, make_folder
+from genius.index.item_encoder import EncodedItems, EncodeItems
+from genius.index.snapshot import create_index_folder, is_index
 from genius.model import Model
 from genius.quantize.quantizer import Quantizer
-from tests.index.made_up import CODING, WIDTH, made_up_codes
+from tests.index.made_up import GIVEN, WIDTH, made_up_codes, quantized
 
-_BOOKS = [np.random.default_rng(7).normal(size=(size, WIDTH)) for size in CODING.sizes]
+CODEBOOKS = [np.random.default_rng(7).normal(size=(size, WIDTH)) for size in GIVEN.sizes]
 
 
 class MadeUpModel:
-    """What an index asks of a model."""
+    """What an index needs of a model."""
 
     path = Path("nowhere")
     fingerprint = "made up"
     width = WIDTH
     rerank_weight = 0.6
     stages = ("encoder", "quantizer")
-    joins_features = True
+    uses_features = True
 
     def __init__(self) -> None:
-        self.quantizer = Quantizer(_BOOKS, first="given")
-        self.geometry = Geometry(_BOOKS, 2.0)
+        self.quantizer = Quantizer(CODEBOOKS, modality_code="given")
+        self.geometry = Geometry(CODEBOOKS, 2.0)
         self.encoder = SimpleNamespace(too_long=lambda texts: [False] * len(texts))
 
-    def embed(self, queries: Sequence[Query]) -> Any:
+    def fusion_inputs(self, queries: Sequence[Query]) -> Any:
         """Numbers that depend on the text alone."""
         rows = [
             np.random.default_rng(list((query.text or "").encode())).normal(size=WIDTH) for query in queries
@@ -49,7 +50,7 @@ class MadeUpModel:
         """The same numbers, the other way round."""
         return np.ascontiguousarray(parts.embeddings[:, ::-1])
 
-    def wanted_codes(self, want: int, count: int) -> np.ndarray:
+    def modality_codes_for(self, want: int, count: int) -> np.ndarray:
         """The modality is the first code."""
         return np.full(count, want)
 
@@ -62,38 +63,36 @@ class MadeUpIndex(Index):
     """An index whose items are coded by made-up codes."""
 
     @contextmanager
-    def _coder(self, cache: Path | None, workers: int) -> Iterator[Callable[[Sequence[Item]], CodedItems]]:
-        yield coded
+    def _item_encoder(self, cache: Path | None, workers: int) -> Iterator[EncodeItems]:
+        yield encode
 
 
-def coded(items: Sequence[Item]) -> CodedItems:
-    """Made-up codes, with the lengths of their vectors."""
-    found = made_up_codes(items)
-    quantized = Quantizer(_BOOKS, first="given").reconstruct(found.codes)
-    return CodedItems(
-        **{**vars(found), "halves": (0.5 * (quantized**2).sum(1)).astype(np.float32)},
-    )
+def encode(items: Sequence[Item]) -> EncodedItems:
+    """Made-up codes, with the norms of their vectors."""
+    encoded = made_up_codes(items)
+    norms = 0.5 * (quantized(CODEBOOKS, encoded.codes) ** 2).sum(axis=1)
+    return replace(encoded, half_sq_norms=norms.astype(np.float32))
 
 
 def open_made_up(path: Path) -> MadeUpIndex:
     """The index at `path`, which is made if there is none."""
     if not is_index(path):
-        make_folder(path, {"model": {"path": "", "fingerprint": ""}, "coding": vars(CODING)})
+        create_index_folder(path, {"model": {"path": "", "fingerprint": ""}, "codes": asdict(GIVEN)})
     return MadeUpIndex(path, Catalogue(path), cast(Model, MadeUpModel()))
 
 
-def likeness(items: Mapping[str, Item], text: str) -> dict[str, float]:
-    """By which items are re-ranked for a query, from the formula, looking at every one."""
+def scores_for_text(items: Mapping[str, Item], text: str) -> dict[str, float]:
+    """What items are re-ranked by for a query, from the formula, for every item by its id."""
     model = MadeUpModel()
-    embeddings = model.embed([Query(text=text)]).embeddings[0]
-    return like(items, embeddings, embeddings[::-1])
+    embedding = model.fusion_inputs([Query(text=text)]).embeddings[0]
+    return scores_for(items, embedding, embedding[::-1])
 
 
-def like(items: Mapping[str, Item], embeddings: np.ndarray, vector: np.ndarray) -> dict[str, float]:
+def scores_for(items: Mapping[str, Item], embedding: np.ndarray, vector: np.ndarray) -> dict[str, float]:
     """The same for a query of this embedding and vector."""
-    made = coded(list(items.values()))
-    quantized = sum(book[made.codes[:, level]] for level, book in enumerate(_BOOKS))
-    near = quantized @ vector - (np.asarray(quantized) ** 2).sum(1) / 2
-    scores = MadeUpModel.rerank_weight * (made.embeddings.astype(np.float32) @ embeddings)
-    scores = scores + (1 - MadeUpModel.rerank_weight) * near
+    encoded = encode(list(items.values()))
+    vectors = quantized(CODEBOOKS, encoded.codes)
+    code_scores = vectors @ vector - (vectors**2).sum(axis=1) / 2
+    scores = MadeUpModel.rerank_weight * (encoded.embeddings.astype(np.float32) @ embedding)
+    scores = scores + (1 - MadeUpModel.rerank_weight) * code_scores
     return dict(zip(items, scores.tolist(), strict=True))

@@ -9,8 +9,8 @@ import pytest
 
 from genius.data.records import ImageBytes, ImageFile, ImageInTar, Item
 from genius.errors import DamagedError, GeniusError, InputError, MismatchError
-from genius.index.catalogue import FILE, Catalogue, SegmentEntry
-from genius.index.entries import Entry, entry_of, item_of, picture_key
+from genius.index.catalogue import FILE, FORMAT, Catalogue, SegmentEntry
+from genius.index.entries import Entry, entry_of, image_hash_of, item_of
 
 ITEMS = [
     Item(
@@ -24,35 +24,36 @@ ITEMS = [
 
 def entries() -> list[Entry]:
     kept = ImageBytes(b"bytes of d")
-    return [entry_of(item, picture_key(kept) if item.image else None) for item in ITEMS]
+    return [entry_of(item, image_hash_of(kept) if item.image else None) for item in ITEMS]
 
 
 @pytest.fixture
 def catalogue(tmp_path: Path) -> Catalogue:
     Catalogue.create(tmp_path, {"model": {"path": "m"}, "width": 7})
-    made = Catalogue(tmp_path)
-    made.commit(entries(), SegmentEntry(1, len(ITEMS), "abc"))
-    made.keep_pictures([(b"", b"other"), *((entry.picture or b"", b"bytes of d") for entry in entries()[3:])])
-    return made
+    catalogue = Catalogue(tmp_path)
+    catalogue.commit(entries(), SegmentEntry(1, len(ITEMS), "abc"))
+    hashes = [entry.image_hash or b"" for entry in entries()[3:]]
+    catalogue.keep_images([(b"", b"other"), *((image_hash, b"bytes of d") for image_hash in hashes)])
+    return catalogue
 
 
-def test_what_is_kept_comes_back(catalogue: Catalogue) -> None:
+def test_what_is_committed_is_read_again(catalogue: Catalogue) -> None:
     assert catalogue.settings() == {"model": {"path": "m"}, "width": 7}
     assert len(catalogue) == 4
-    found = catalogue.entries([4, 1, 3, 2, 99])
-    assert [found[row] for row in (1, 2, 3, 4)] == entries()
-    items = [item_of(found[row], catalogue.path) for row in (1, 2, 3, 4)]
+    by_key = catalogue.entries([4, 1, 3, 2, 99])
+    assert [by_key[key] for key in (1, 2, 3, 4)] == entries()
+    items = [item_of(by_key[key], catalogue.path) for key in (1, 2, 3, 4)]
     assert items[:3] == ITEMS[:3]
     assert (items[3].id, items[3].metadata, items[3].modality) == ("d", {}, ITEMS[3].modality)
     assert items[3].image is not None
     assert items[3].image.read() == b"bytes of d"
-    assert list(catalogue.walk()) == [(row, found[row]) for row in (1, 2, 3, 4)]
+    assert list(catalogue.walk()) == [(key, by_key[key]) for key in (1, 2, 3, 4)]
     assert catalogue.modalities() == {0: 2, 1: 1, 2: 1}
-    assert catalogue.known(["d", "nobody"]) == {"d": 4}
-    assert catalogue.stored(["d", "nobody"]) == {"d": (4, found[4])}
+    assert catalogue.keys_of(["d", "nobody"]) == {"d": 4}
+    assert catalogue.stored(["d", "nobody"]) == {"d": (4, by_key[4])}
 
 
-def test_relative_pictures_are_kept_by_their_whole_path(
+def test_relative_images_are_kept_by_their_whole_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -73,7 +74,7 @@ def test_the_content_hash_is_of_everything() -> None:
         entry_of(item, b"l"),
     ]
     assert entry_of(item, b"k") == entry_of(item, b"k")
-    assert entry_of(item, b"k").content not in [other.content for other in others]
+    assert entry_of(item, b"k").content_hash not in [other.content_hash for other in others]
     with pytest.raises(InputError, match="can't be kept"):
         entry_of(Item("a", "half \ud800"), None)
 
@@ -85,12 +86,12 @@ def test_replacing_is_one_commit(catalogue: Catalogue) -> None:
     assert catalogue.state().version == before.version + 1
     assert catalogue.stored(["a"]) == {"a": (5, new)}
     assert len(catalogue) == 4
-    np.testing.assert_array_equal(catalogue.removed(), [1])
+    np.testing.assert_array_equal(catalogue.tombstones(), [1])
     assert catalogue.segments() == [SegmentEntry(1, 4, "abc"), SegmentEntry(2, 1, "def")]
     with pytest.raises(DamagedError):  # an id twice: nothing of it happens
         catalogue.commit([entry_of(Item("z", "z"), None), new], SegmentEntry(3, 2, "ghi"))
     assert len(catalogue) == 4
-    assert catalogue.known(["z"]) == {}
+    assert catalogue.keys_of(["z"]) == {}
 
 
 def test_a_reader_stays_on_its_version(catalogue: Catalogue) -> None:
@@ -126,19 +127,19 @@ def test_threads_read_side_by_side(catalogue: Catalogue) -> None:
     assert counts == [5, 4]
 
 
-def test_metadata_can_be_asked_for_by_bound_parameters(catalogue: Catalogue) -> None:
-    found = catalogue._ask("SELECT id FROM items WHERE json_extract(metadata, ?) < ?", '$."price"', 50)
-    assert found == [("a",)]
+def test_metadata_can_be_queried_by_bound_parameters(catalogue: Catalogue) -> None:
+    query = "SELECT id FROM items WHERE json_extract(metadata, ?) < ?"
+    assert catalogue._query(query, '$."price"', 50) == [("a",)]
 
 
 def test_every_altered_byte_of_an_item_is_noticed(catalogue: Catalogue) -> None:
     catalogue.check()
-    for change in ("text = 'other'", "metadata = '{}'", "picture = x'00'", "modality = 2", "id = 'e'"):
-        catalogue._ask("BEGIN")
-        catalogue._ask(f"UPDATE items SET {change} WHERE row = 1")
+    for change in ("text = 'other'", "metadata = '{}'", "image_hash = x'00'", "modality = 2", "id = 'e'"):
+        catalogue._query("BEGIN")
+        catalogue._query(f"UPDATE items SET {change} WHERE item_key = 1")
         with pytest.raises(DamagedError, match="is not what was written"):
             catalogue.check()
-        catalogue._ask("ROLLBACK")
+        catalogue._query("ROLLBACK")
 
 
 def test_what_is_no_catalogue_is_refused(tmp_path: Path) -> None:
@@ -149,18 +150,20 @@ def test_what_is_no_catalogue_is_refused(tmp_path: Path) -> None:
         Catalogue(tmp_path)
     (tmp_path / FILE).unlink()
     connection = sqlite3.connect(tmp_path / FILE)
-    connection.execute("CREATE TABLE items (row)")
+    connection.execute("CREATE TABLE items (item_key)")
     connection.close()
     with pytest.raises(DamagedError, match="no catalogue of genius"):
         Catalogue(tmp_path)
 
 
-def test_another_format_is_refused(catalogue: Catalogue) -> None:
-    catalogue._ask("PRAGMA user_version = 99")
-    with pytest.raises(MismatchError, match="has format 99, but this genius reads format 1: update genius"):
+@pytest.mark.parametrize(("format", "way_out"), [(FORMAT + 1, "update genius"), (1, "make the index again")])
+def test_another_format_is_refused(catalogue: Catalogue, format: int, way_out: str) -> None:
+    catalogue._query(f"PRAGMA user_version = {format}")
+    message = f"has format {format}, but this genius reads format {FORMAT}: {way_out}"
+    with pytest.raises(MismatchError, match=message):
         Catalogue(catalogue.path.parent)
 
 
 def test_it_syncs_fully_in_wal(catalogue: Catalogue) -> None:
-    assert catalogue._ask("PRAGMA journal_mode") == [("wal",)]
-    assert catalogue._ask("PRAGMA synchronous") == [(2,)]
+    assert catalogue._query("PRAGMA journal_mode") == [("wal",)]
+    assert catalogue._query("PRAGMA synchronous") == [(2,)]

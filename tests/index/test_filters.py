@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
 import sqlite3
-from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -14,9 +12,7 @@ from hypothesis import strategies as st
 
 from genius.errors import InputError
 from genius.index.filters import CONDITIONS, DEPTH, LISTED, condition, filter_of
-
-ABSENT = object()
-ORDER = {"$lt": operator.lt, "$lte": operator.le, "$gt": operator.gt, "$gte": operator.ge}
+from tests.oracles.filters import ORDER, fulfils
 
 KEYS = [
     "a",
@@ -63,9 +59,9 @@ def operators(depth: int) -> st.SearchStrategy[dict[str, Any]]:
     }
     if depth:
         known["$not"] = st.deferred(lambda: operators(depth - 1))
-    one = st.sampled_from(sorted(known)).flatmap(lambda name: known[name].map(lambda value: {name: value}))
-    return st.lists(one, min_size=1, max_size=2).map(
-        lambda some: {k: v for each in some for k, v in each.items()}
+    single = st.sampled_from(sorted(known)).flatmap(lambda name: known[name].map(lambda value: {name: value}))
+    return st.lists(single, min_size=1, max_size=2).map(
+        lambda several: {name: value for each in several for name, value in each.items()}
     )
 
 
@@ -73,92 +69,29 @@ FIELDS = st.dictionaries(st.sampled_from(KEYS), st.one_of(SCALARS, operators(1))
 FILTERS = st.recursive(
     FIELDS,
     lambda inner: st.one_of(
-        st.lists(inner, min_size=1, max_size=3).map(lambda some: {"$and": some}),
-        st.lists(inner, min_size=1, max_size=3).map(lambda some: {"$or": some}),
-        inner.map(lambda one: {"$not": one}),
+        st.lists(inner, min_size=1, max_size=3).map(lambda inner_filters: {"$and": inner_filters}),
+        st.lists(inner, min_size=1, max_size=3).map(lambda inner_filters: {"$or": inner_filters}),
+        inner.map(lambda inner_filter: {"$not": inner_filter}),
     ),
     max_leaves=5,
 )
 
 
-def value_of(metadata: dict[str, Any], key: str) -> Any:
-    if key in metadata:
-        return metadata[key]
-    outer, dot, rest = key.partition(".")
-    found = metadata.get(outer, ABSENT)
-    if not dot or not isinstance(found, str):
-        return ABSENT
-    try:
-        found = orjson.loads(found)
-    except orjson.JSONDecodeError:
-        return ABSENT
-    for part in rest.split("."):
-        found = found.get(part, ABSENT) if isinstance(found, dict) else ABSENT
-    return found
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def equal(found: Any, value: Any) -> bool:
-    if value is None:
-        return found is ABSENT or found is None
-    if is_number(found) and is_number(value):
-        return bool(found == value)
-    return type(found) is type(value) and bool(found == value)
-
-
-def holds(found: Any, name: str, value: Any) -> bool:
-    if name == "$not":
-        return not all(holds(found, *one) for one in value.items())
-    if name in ("$ne", "$nin"):
-        return not holds(found, "$eq" if name == "$ne" else "$in", value)
-    if name == "$exists":
-        return (found is not ABSENT) is value
-    if name == "$in":
-        return any(equal(found, one) for one in value)
-    if name == "$eq":
-        return equal(found, value)
-    comparable = (is_number(found) and is_number(value)) or (
-        isinstance(found, str) and isinstance(value, str)
-    )
-    return comparable and bool(ORDER[name](found, value))
-
-
-def fits(metadata: dict[str, Any], filter: dict[str, Any]) -> bool:
-    """What a filter means, in plain Python."""
-    embeddings: dict[str, Callable[[Any], bool]] = {
-        "$and": lambda some: all(fits(metadata, one) for one in some),
-        "$or": lambda some: any(fits(metadata, one) for one in some),
-        "$not": lambda one: not fits(metadata, one),
-    }
-    for key, asked in filter.items():
-        if key in embeddings:
-            if not embeddings[key](asked):
-                return False
-            continue
-        found = value_of(metadata, key)
-        wanted = asked if isinstance(asked, dict) else {"$eq": asked}
-        if not all(holds(found, *one) for one in wanted.items()):
-            return False
-    return True
-
-
 def table(items: list[dict[str, Any]]) -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE items (row INTEGER PRIMARY KEY, metadata TEXT)")
+    connection.execute("CREATE TABLE items (item_key INTEGER PRIMARY KEY, metadata TEXT)")
     rows = [(orjson.dumps(item, option=orjson.OPT_SORT_KEYS).decode(),) for item in items]
     connection.executemany("INSERT INTO items (metadata) VALUES (?)", rows)
     return connection
 
 
-def ask(connection: sqlite3.Connection, filter: dict[str, Any]) -> list[int]:
+def select(connection: sqlite3.Connection, filter: dict[str, Any]) -> list[int]:
+    """The numbers, from 0 on, of the items that fulfil a filter."""
     made = condition(filter)
-    found = connection.execute(f"SELECT row, {made.sql} FROM items WHERE {made.sql}", made.values * 2)
-    rows = found.fetchall()
+    query = f"SELECT item_key, {made.sql} FROM items WHERE {made.sql}"
+    rows = connection.execute(query, made.values * 2).fetchall()
     assert all(value == 1 for _, value in rows)  # never NULL, or $not would fail
-    return [row - 1 for row, _ in rows]
+    return [key - 1 for key, _ in rows]
 
 
 @settings(max_examples=400)
@@ -166,21 +99,21 @@ def ask(connection: sqlite3.Connection, filter: dict[str, Any]) -> list[int]:
 def test_sql_decides_as_python_does(items: list[dict[str, Any]], filter: dict[str, Any]) -> None:
     connection = table(items)
     try:
-        assert ask(connection, filter) == [n for n, item in enumerate(items) if fits(item, filter)]
+        assert select(connection, filter) == [n for n, item in enumerate(items) if fulfils(item, filter)]
     finally:
         connection.close()
 
 
 def test_a_zero_byte_does_not_end_a_text() -> None:
     connection = table([{"a": "x"}, {"a": "x\0y"}, {"a": "x\0"}])
-    assert ask(connection, {"a": "x"}) == [0]
-    assert ask(connection, {"a": "x\0y"}) == [1]
-    assert ask(connection, {"a": {"$in": ["x", "x\0"]}}) == [0, 2]
+    assert select(connection, {"a": "x"}) == [0]
+    assert select(connection, {"a": "x\0y"}) == [1]
+    assert select(connection, {"a": {"$in": ["x", "x\0"]}}) == [0, 2]
     connection.close()
 
 
 @pytest.mark.parametrize(
-    ("filter", "said"),
+    ("filter", "message"),
     [
         ("brand", "a filter is a mapping"),
         ([], "a filter is a mapping"),
@@ -211,19 +144,19 @@ def test_a_zero_byte_does_not_end_a_text() -> None:
         ({"$and": [{"$not": {}}] * (CONDITIONS + 1)}, "more than 256 conditions"),
     ],
 )
-def test_what_is_no_filter_is_said(filter: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_is_no_filter_is_refused(filter: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         condition(filter)
 
 
-def test_filters_may_be_as_deep_and_as_large_as_is_said() -> None:
+def test_filters_may_be_as_deep_and_as_large_as_the_limits() -> None:
     deep: dict[str, Any] = {"a": 1}
     for _ in range(DEPTH - 1):
         deep = {"$not": deep}
     connection = table([{"a": n} for n in range(CONDITIONS)])
-    assert len(ask(connection, deep)) == CONDITIONS - 1
-    assert len(ask(connection, {"$or": [{"a": n} for n in range(CONDITIONS)]})) == CONDITIONS
-    assert len(ask(connection, {"a": {"$in": list(range(1, LISTED + 1))}})) == CONDITIONS - 1
+    assert len(select(connection, deep)) == CONDITIONS - 1
+    assert len(select(connection, {"$or": [{"a": n} for n in range(CONDITIONS)]})) == CONDITIONS
+    assert len(select(connection, {"a": {"$in": list(range(1, LISTED + 1))}})) == CONDITIONS - 1
     connection.close()
     for _ in range(10_000):
         deep = {"$and": [deep]}
@@ -264,12 +197,12 @@ def test_conditions_of_the_command_line(where: list[str], expected: dict[str, An
 
 
 @pytest.mark.parametrize("where", ["", "brand", "=acme", "in red", "<5"])
-def test_what_is_no_condition_is_said(where: str) -> None:
+def test_what_is_no_condition_is_refused(where: str) -> None:
     with pytest.raises(InputError, match="is no condition: write one like"):
         filter_of([where])
 
 
-def test_an_order_without_a_value_is_said() -> None:
+def test_an_order_without_a_value_is_refused() -> None:
     with pytest.raises(InputError, match="a number or a text is missing behind <="):
         filter_of(["price<="])
 

@@ -1,4 +1,4 @@
-"""The index with a tiny model: what a user can ask, and what they are told."""
+"""The index with a tiny model: what a user can search for, and what they are told."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ from genius.data.mbeir import Tree
 from genius.data.records import MODALITIES
 from genius.data.text import clean
 from genius.encode import pipeline
-from genius.encode.direct import image_rows, text_rows
+from genius.encode.direct import image_features, text_features
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
-from genius.index import ingest as build
-from genius.index import item_encoder as coding
-from genius.index import writer as committing
-from genius.index.query import LONG
+from genius.index import ingest, item_encoder, writer
+from genius.index.query import TEXT_WAS_CUT
 from genius.train.run import read_recipe
 from tests.coded import train_coded
 from tests.pictures import write_square
@@ -46,25 +44,25 @@ def own_cache(coded_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def index(model: Model, miniature: Path, coded_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Index:
-    made = Index.create(tmp_path_factory.mktemp("index") / "index", model)
-    report = made.add(Tree(miniature), cache=coded_home / "cache")
+    index = Index.create(tmp_path_factory.mktemp("index") / "index", model)
+    report = index.add(Tree(miniature), cache=coded_home / "cache")
     assert (report.added, report.failures.count) == (99, 3)
     assert str(report.failures.first[0]).startswith("item '9:90': ")
-    return made
+    return index
 
 
 def embedded(model: Model, items: list[Item]) -> np.ndarray:
-    """Joined embeddings of items, from features in 16 bits as the cache keeps them."""
-    image = image_rows(model.encoder, [item.image for item in items])
-    text = text_rows(model.encoder, [clean(item.text) for item in items])
+    """Embeddings of items, from features in 16 bits as the cache keeps them."""
+    image = image_features(model.encoder, [item.image for item in items])
+    text = text_features(model.encoder, [clean(item.text) for item in items])
     modality = np.array([MODALITIES.index(item.modality) for item in items])
-    return model.join_items((_rounded(image[0]), image[1]), (_rounded(text[0]), text[1]), modality)
+    return model.embed_item_features((_rounded(image[0]), image[1]), (_rounded(text[0]), text[1]), modality)
 
 
 def blended(model: Model, query: Query, cosines: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """What items are re-ranked by, from their cosines and codes. How much either counts is chosen on
     validation, so it is not the same on all machines."""
-    vector, quantized = model.vectors(model.embed([query]))[0], model.quantizer.reconstruct(codes)
+    vector, quantized = model.vectors(model.fusion_inputs([query]))[0], model.quantizer.reconstruct(codes)
     weight = model.rerank_weight
     return weight * cosines + (1 - weight) * (quantized @ vector - (quantized * quantized).sum(1) / 2)
 
@@ -73,11 +71,11 @@ def _rounded(rows: np.ndarray) -> np.ndarray:
     return rows.astype(np.float16).astype(np.float32)
 
 
-def shown(hits: list[Hit]) -> list[tuple[str, tuple[int, ...]]]:
+def ids_and_codes(hits: list[Hit]) -> list[tuple[str, tuple[int, ...]]]:
     return [(hit.item.id, hit.code) for hit in hits]
 
 
-def test_a_hit_tells_how_it_was_found(index: Index, model: Model) -> None:
+def test_a_hit_says_how_it_was_found(index: Index, model: Model) -> None:
     hits = index.search("the red one", want="image", k=5)
     query = Query(text="the red one", instruction="Find a picture that matches this text.")
     assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5]
@@ -87,11 +85,11 @@ def test_a_hit_tells_how_it_was_found(index: Index, model: Model) -> None:
     np.testing.assert_allclose([hit.score for hit in hits], scores, atol=2e-3)
     for hit in hits:
         assert hit.item.modality == "image"
-        assert len(hit.code) == len(hit.log_probabilities) == len(hit.below) == 4
+        assert len(hit.code) == len(hit.log_probabilities) == len(hit.prefix_counts) == 4
         assert hit.log_probabilities[0] == 0
-        assert all(gain < 0 for gain in hit.log_probabilities[1:])
-        assert list(hit.below) == sorted(hit.below, reverse=True)
-        assert hit.below[0] == 39
+        assert all(log_prob < 0 for log_prob in hit.log_probabilities[1:])
+        assert list(hit.prefix_counts) == sorted(hit.prefix_counts, reverse=True)
+        assert hit.prefix_counts[0] == 39
         embedding = embedded(model, [hit.item])[0]
         assert hit.cosine == pytest.approx(float(model.embed_queries([query])[0] @ embedding), abs=2e-3)
     assert hits.notes == ()
@@ -107,40 +105,42 @@ def test_both_rankings_come_from_one_search(index: Index) -> None:
     assert again.plain == hits.plain
 
 
-def test_plainly_geometry_goes_by_the_distance_to_codes(index: Index, model: Model) -> None:
+def test_the_plain_ranking_by_geometry_is_by_code_score(index: Index, model: Model) -> None:
     plain = index.search("the red one", k=7, rerank=False)
     assert plain == plain.plain and plain.mode != "paper"
     assert plain == index.search("the red one", k=7).plain
-    vector = model.vectors(model.embed([Query(text="the red one")]))[0]
+    vector = model.vectors(model.fusion_inputs([Query(text="the red one")]))[0]
     codes = np.array([index.code(item.id) for item in index])
-    away = ((vector - model.quantizer.reconstruct(codes)) ** 2).sum(axis=1)
-    nearest = np.sort(away)[:7]
+    sq_distances = ((vector - model.quantizer.reconstruct(codes)) ** 2).sum(axis=1)
+    nearest = np.sort(sq_distances)[:7]
     np.testing.assert_allclose([hit.score for hit in plain], (vector @ vector - nearest) / 2, atol=1e-4)
 
 
 @pytest.mark.parametrize("want", [None, "image"])
-def test_each_mode_finds_what_the_one_before_finds_and_tells_the_path(index: Index, want: str | None) -> None:
-    scope = 99 if want is None else 39
-    under = 0
+def test_each_mode_has_the_candidates_of_the_one_before_and_says_the_path(
+    index: Index, want: str | None
+) -> None:
+    existing = 99 if want is None else 39
+    candidates = 0
     for mode in ("paper", "exact", "safe", "fast", "scan"):
         hits = index.search("the red one", want=want, k=3, beam=4, mode=mode, decoder="geometry")  # type: ignore[arg-type]
         assert (hits.mode, hits.decoder) == (mode, "geometry")
-        assert hits.under >= under
-        under = hits.under
+        assert hits.num_candidates >= candidates
+        candidates = hits.num_candidates
         for hit in hits:
-            assert len(hit.log_probabilities) == len(hit.below) == 4
-            assert all(gain < 0 for gain in hit.log_probabilities[want is not None :])
+            assert len(hit.log_probabilities) == len(hit.prefix_counts) == 4
+            assert all(log_prob < 0 for log_prob in hit.log_probabilities[want is not None :])
         copy = pickle.loads(pickle.dumps(hits[0]))
         assert (type(copy), copy.log_probabilities) == (Hit, hits[0].log_probabilities)
-    assert under == scope
+    assert candidates == existing
     paths = {
         hit.item.id: hit.log_probabilities
-        for hit in index.search("the red one", want=want, k=scope, beam=99, mode="paper")
+        for hit in index.search("the red one", want=want, k=existing, beam=99, mode="paper")
     }
     for hit in index.search("the red one", want=want, mode="scan"):
         assert hit.log_probabilities == pytest.approx(paths[hit.item.id], abs=1e-4)
     small = index.search("the red one", want=want)
-    assert (small.mode, small.decoder, small.under) == ("scan", "geometry", scope)
+    assert (small.mode, small.decoder, small.num_candidates) == ("scan", "geometry", existing)
 
 
 def test_wide_beams_are_exact_search(index: Index, model: Model) -> None:
@@ -164,7 +164,7 @@ def test_k_items_of_what_is_wanted(index: Index, want: str | None, k: int, beam:
             assert set(ids) <= pool
 
 
-def test_an_instruction_steers_too(index: Index) -> None:
+def test_an_instruction_decides_the_modality_too(index: Index) -> None:
     for instruction, modality in (
         ("Find a picture that matches this text.", "image"),
         ("find a text that matches this text", "text"),
@@ -178,23 +178,23 @@ def test_an_instruction_steers_too(index: Index) -> None:
     assert len({hit.item.modality for hit in index.search("red", instruction="", k=99)}) == 3
 
 
-def test_pictures_may_be_given_in_any_way(index: Index, tmp_path: Path) -> None:
+def test_images_may_be_given_in_any_way(index: Index, tmp_path: Path) -> None:
     file = write_square(tmp_path / "red.png")
-    picture = Image.open(file).convert("RGB")
-    expected = shown(index.search(image=file, k=4))
+    pixels = Image.open(file).convert("RGB")
+    expected = ids_and_codes(index.search(image=file, k=4))
     for image in (
         str(file),
         file.read_bytes(),
-        picture,
+        pixels,
         ImageBytes(file.read_bytes()),
         ImageFile(str(tmp_path), "red.png"),
     ):
-        assert shown(index.search(image=image, k=4)) == expected
+        assert ids_and_codes(index.search(image=image, k=4)) == expected
     both = index.search(image=file, text="the same in blue", k=4)
-    assert shown(both) == shown(index.search("the same in blue", image=file, k=4))
+    assert ids_and_codes(both) == ids_and_codes(index.search("the same in blue", image=file, k=4))
 
 
-def test_queries_do_not_depend_on_their_company(index: Index, miniature: Path) -> None:
+def test_results_do_not_depend_on_other_queries(index: Index, miniature: Path) -> None:
     queries = list(Tree(miniature).queries("test"))
     together = index.search_many(queries, k=5)
     for query, hits in zip(queries, together, strict=True):
@@ -205,24 +205,25 @@ def test_queries_do_not_depend_on_their_company(index: Index, miniature: Path) -
 
 
 def test_reopened_it_answers_the_same(index: Index, model: Model) -> None:
-    with Index.open(index.path) as again, Index.open(index.path, model.path) as given:
+    with Index.open(index.path) as reopened, Index.open(index.path, model.path) as with_model:
         for query in ("a red square", "the green one"):
-            assert again.search(query, k=30) == index.search(query, k=30) == given.search(query, k=30)
-        assert len(again) == 99
-        assert "9:1" in again
-        assert "nobody" not in again
+            expected = index.search(query, k=30)
+            assert reopened.search(query, k=30) == with_model.search(query, k=30) == expected
+        assert len(reopened) == 99
+        assert "9:1" in reopened
+        assert "nobody" not in reopened
 
 
 def test_blocks_make_no_difference(
     index: Index, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "CHUNK", 7)
-    monkeypatch.setattr(committing, "BLOCK", 21)
-    with Index.create(tmp_path / "parts", model) as parts:
-        parts.add(iter(list(index)))
-        assert len(list((tmp_path / "parts/segments").iterdir())) == 4  # of 21, 21, 42 and 15
+    monkeypatch.setattr(ingest, "CHUNK", 7)
+    monkeypatch.setattr(writer, "FULL_BLOCK", 21)
+    with Index.create(tmp_path / "blocks", model) as in_blocks:
+        in_blocks.add(iter(list(index)))
+        assert len(list((tmp_path / "blocks/segments").iterdir())) == 4  # of 21, 21, 42 and 15
         for query in ("a red square", "the green one"):
-            first, second = index.search(query, k=99), parts.search(query, k=99)
+            first, second = index.search(query, k=99), in_blocks.search(query, k=99)
             assert {hit.item.id: hit.code for hit in first} == {hit.item.id: hit.code for hit in second}
             assert [hit.score for hit in first] == pytest.approx([hit.score for hit in second], abs=1e-3)
 
@@ -233,15 +234,13 @@ def test_what_others_add_is_found_at_once(model: Model, tmp_path: Path) -> None:
     assert reader.search("red").notes == ("the index is empty",)
     with Index.open(reader.path, model) as writer:
         writer.add([Item("a", "A red square.")])
-        assert shown(reader.search("red")) == shown(writer.search("red")) != []
+        assert ids_and_codes(reader.search("red")) == ids_and_codes(writer.search("red")) != []
         writer.add([Item("a", "A blue square."), Item("b", "A red square.")])
     assert {hit.item.text for hit in reader.search("red")} == {"A blue square.", "A red square."}
     assert len(reader) == 2
 
 
-def test_pictures_given_as_bytes_are_kept_and_told_apart(
-    model: Model, tmp_path: Path, miniature: Path
-) -> None:
+def test_images_given_as_bytes_are_kept_and_told_apart(model: Model, tmp_path: Path, miniature: Path) -> None:
     files = [miniature / f"mbeir_images/squares/{number}.jpg" for number in range(4)]
     with Index.create(tmp_path / "index", model) as made:
         made.add(Item(file.stem, None, ImageBytes(file.read_bytes())) for file in files)
@@ -259,21 +258,21 @@ def test_pictures_given_as_bytes_are_kept_and_told_apart(
 
 def test_a_text_that_is_too_long_is_cut_with_a_note(index: Index) -> None:
     hits = index.search("red " * 500, k=2)
-    assert hits.notes == (LONG,)
-    assert shown(hits) == shown(index.search("red " * 501, k=2))
+    assert hits.notes == (TEXT_WAS_CUT,)
+    assert ids_and_codes(hits) == ids_and_codes(index.search("red " * 501, k=2))
     assert index.search("red", k=2).notes == ()
 
 
-def test_bad_input_is_said(index: Index, tmp_path: Path) -> None:
+def test_bad_input_is_refused(index: Index, tmp_path: Path) -> None:
     (tmp_path / "no.jpg").write_bytes(b"no picture")
-    for wrong, said in (
+    for wrong, message in (
         ({}, "an empty query"),
         ({"text": "  "}, "an empty query"),
         ({"query": Query(text='""')}, "an empty query"),
         ({"text": "half \ud800"}, "holds half a character"),
         ({"text": "a", "instruction": "\udfff"}, "holds half a character"),
-        ({"text": "a", "k": 0}, "k must be at least 1, not 0"),
-        ({"text": "a", "beam": 0}, "at least one beam, not 0"),
+        ({"text": "a", "k": 0}, "k must be a number from 1 to 10,000, not 0"),
+        ({"text": "a", "beam": 0}, "beam must be a number from 1 to 2,048, not 0"),
         ({"text": "a", "mode": "slow"}, "unknown mode 'slow': expected one of paper"),
         ({"text": "a", "decoder": "best"}, "unknown decoder 'best': expected one of geometry, learned"),
         ({"text": "a", "precision": "fp8"}, "unknown precision 'fp8'"),
@@ -284,7 +283,7 @@ def test_bad_input_is_said(index: Index, tmp_path: Path) -> None:
         ({"query": "a", "text": "b"}, "there are two"),
         ({"query": Query(text="a"), "image": b""}, "give it alone"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             index.search(**wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="an empty query"):
         index.search_many(["a", ""])
@@ -298,7 +297,7 @@ def learned(coded_home: Path, coded_model: Path, miniature: Path) -> Model:
     shutil.copytree(coded_model, coded_home / "learned")  # its first stage need not be trained again
     recipe = read_recipe(coded_home / "recipe.toml")
     assert recipe.quantizer is not None
-    books = dataclasses.replace(recipe.quantizer.codebooks, first="learned")
+    books = dataclasses.replace(recipe.quantizer.codebooks, modality_code="learned")
     quantizer = dataclasses.replace(recipe.quantizer, codebooks=books)
     return train_coded(coded_home, miniature, "learned", dataclasses.replace(recipe, quantizer=quantizer))
 
@@ -319,7 +318,7 @@ def test_what_is_wanted_is_found_where_first_codes_are_learned(
             assert {hit.item.modality for hit in hits} == {want}
 
 
-def test_a_model_that_is_gone_or_dense_is_said(model: Model, tmp_path: Path) -> None:
+def test_a_model_that_is_gone_is_an_error_that_says_so(model: Model, tmp_path: Path) -> None:
     moved = shutil.copytree(model.path, tmp_path / "model")
     Index.create(tmp_path / "index", moved).close()
     moved.rename(tmp_path / "elsewhere")
@@ -334,11 +333,11 @@ def test_a_model_that_is_gone_or_dense_is_said(model: Model, tmp_path: Path) -> 
 
 def test_a_damaged_segment_is_refused_on_open(index: Index, model: Model, tmp_path: Path) -> None:
     copy = shutil.copytree(index.path, tmp_path / "copy")
-    file = copy / "segments/00000001/exact.npy"
+    file = copy / "segments/00000001/embeddings.npy"
     whole = file.read_bytes()
     for wrong in (whole[:-1], whole[:-1] + b"X"):
         file.write_bytes(wrong)
-        with pytest.raises(DamagedError, match=r"exact\.npy is damaged"):
+        with pytest.raises(DamagedError, match=r"embeddings\.npy is damaged"):
             Index.open(copy, model)
 
 
@@ -360,27 +359,27 @@ def test_the_five_lines_of_the_readme(model: Model, tmp_path: Path, monkeypatch:
     made.add(genius.read("photos/"))
     assert [hit.item.id for hit in made.search("a red square", want="pair", k=5)] == ["a.jpg"]
     monkeypatch.chdir("/")
-    found = made.search(image=tmp_path / "photos/a.jpg", text="the same")[0].item
-    assert found.image is not None
-    assert found.image.read() == (tmp_path / "photos/a.jpg").read_bytes()
+    item = made.search(image=tmp_path / "photos/a.jpg", text="the same")[0].item
+    assert item.image is not None
+    assert item.image.read() == (tmp_path / "photos/a.jpg").read_bytes()
 
 
 def test_few_items_are_coded_like_many_without_the_cache(
     index: Index, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    some = list(index)[:30]
+    items = list(index)[:30]
     with Index.create(tmp_path / "few", model) as few, Index.create(tmp_path / "many", model) as many:
-        few.add(some, cache=tmp_path / "unused")
+        few.add(items, cache=tmp_path / "unused")
         assert not (tmp_path / "unused").exists()
-        monkeypatch.setattr(coding, "FEW", 0)
-        many.add(some)
+        monkeypatch.setattr(item_encoder, "FEW", 0)
+        many.add(items)
         for query in ("a red square", "the green one"):
-            one, other = few.search(query, k=30), many.search(query, k=30)
-            assert {hit.item.id: hit.code for hit in one} == {hit.item.id: hit.code for hit in other}
-            assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-3)
+            hits, expected = few.search(query, k=30), many.search(query, k=30)
+            assert {hit.item.id: hit.code for hit in hits} == {hit.item.id: hit.code for hit in expected}
+            assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in expected], abs=1e-3)
 
 
-def test_what_can_not_be_read_is_left_out_also_among_few(model: Model, tmp_path: Path) -> None:
+def test_items_that_can_not_be_read_are_left_out_also_among_few(model: Model, tmp_path: Path) -> None:
     write_square(tmp_path / "a.png")
     (tmp_path / "b.png").write_bytes(b"no picture")
     with Index.create(tmp_path / "index", model) as made:

@@ -11,87 +11,97 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from genius.decode.geometry import Geometry
-from genius.index.searcher import ANY, Asked, Candidates, Searcher
-from genius.index.segments import Block, Coding
+from genius.index.query import ANY, QueryBatch
+from genius.index.searcher import RankedItems, Searcher
+from genius.index.segments import Block, Segment, SegmentFormat
 from genius.quantize.quantizer import Quantizer
-from genius.search.geometric import QuickGeometry
-from genius.search.hits import MODES, Mode
-from tests.index.made_up import CODING, EXACT, LEARNED, NO_FIRST, NONE, WIDTH, block, in_memory
+from genius.search.engine import MODES, Mode
+from tests.index.made_up import FP16, GIVEN, LEARNED, NO_MODALITY_CODE, NONE, WIDTH, made_up_block, quantized
+
+NO_TOMBSTONES = np.zeros(0, np.int64)
 
 
 @dataclass
-class Pool:
+class SearchedPool:
     """Items as they are, and the same in a searcher."""
 
     searcher: Searcher
     geometry: Geometry
     weight: float
+    format: SegmentFormat
     codes: np.ndarray
     modality: np.ndarray
     embeddings: np.ndarray
-    rows: np.ndarray
+    item_keys: np.ndarray
 
     def wanted(self, want: int) -> np.ndarray:
+        """The items of a modality."""
         return np.flatnonzero((self.modality == want) | (want == ANY))
 
-    def scores(self, vector: np.ndarray, embeddings: np.ndarray) -> np.ndarray:
-        """By which items are re-ranked, from the formula."""
-        quantized = sum(book[self.codes[:, k]] for k, book in enumerate(self.geometry.codebooks))
-        near = quantized @ vector - (quantized**2).sum(1) / 2
-        return np.asarray(self.weight * (self.embeddings @ embeddings) + (1 - self.weight) * near)
+    @property
+    def quantized(self) -> np.ndarray:
+        return quantized(self.geometry.codebooks, self.codes)
 
-    def cosines(self, coding: Coding, asked: Asked, query: int) -> np.ndarray:
+    def scores(self, vector: np.ndarray, embedding: np.ndarray) -> np.ndarray:
+        """What items are re-ranked by, from the formula."""
+        code_scores = self.quantized @ vector - (self.quantized**2).sum(axis=1) / 2
+        return np.asarray(self.weight * (self.embeddings @ embedding) + (1 - self.weight) * code_scores)
+
+    def cosines(self, queries: QueryBatch, query: int) -> np.ndarray:
         """Of embeddings, or where none are kept of vectors and codes."""
-        if coding.embeddings != "none":
-            return np.asarray(self.embeddings.astype(np.float32) @ asked.embeddings[query])
-        quantized = sum(book[self.codes[:, k]] for k, book in enumerate(self.geometry.codebooks))
-        return np.asarray(quantized @ asked.vectors[query] / np.linalg.norm(quantized, axis=1))
+        if self.format.embeddings != "none":
+            return np.asarray(self.embeddings.astype(np.float32) @ queries.embeddings[query])
+        norms = np.linalg.norm(self.quantized, axis=1)
+        return np.asarray(self.quantized @ queries.vectors[query] / norms)
 
-    def log_probabilities(self, vector: np.ndarray, item: int, *, free: bool) -> np.ndarray:
+    def level_log_probs(self, vector: np.ndarray, item: int, *, modality_given: bool) -> np.ndarray:
         """Of an item's code, level by level."""
-        residual, found = vector.astype(np.float64), []
+        residual, log_probs = vector.astype(np.float64), []
         for level, code in enumerate(self.codes[item]):
-            book = self.geometry.codebooks[level]
-            logits = -((residual - book) ** 2).sum(1) / self.geometry.temperature
-            found.append(logits[code] - np.log(np.exp(logits - logits.max()).sum()) - logits.max())
-            residual = residual - book[code]
-        return np.array([0.0, *found[1:]] if free else found)
+            codebook = self.geometry.codebooks[level]
+            logits = -((residual - codebook) ** 2).sum(axis=1) / self.geometry.temperature
+            log_probs.append(logits[code] - np.logaddexp.reduce(logits))
+            residual = residual - codebook[code]
+        return np.array([0.0, *log_probs[1:]] if modality_given else log_probs)
 
 
-def decoder(random: np.random.Generator, coding: Coding) -> tuple[Geometry, Quantizer]:
-    books = [random.normal(size=(size, WIDTH)) for size in coding.sizes]
-    first = "given" if coding.told else "learned" if coding.semantic else "none"
-    return Geometry(books, 2.0), Quantizer(books, first=first)
+def decoder_and_quantizer(random: np.random.Generator, format: SegmentFormat) -> tuple[Geometry, Quantizer]:
+    codebooks = [random.normal(size=(size, WIDTH)) for size in format.sizes]
+    kind = "given" if format.modality_given else "learned" if format.semantic else "none"
+    return Geometry(codebooks, 2.0), Quantizer(codebooks, modality_code=kind)
 
 
-def pool(seed: int, sizes: list[int], coding: Coding, removed: float = 0.0) -> Pool:
+def make_pool(seed: int, sizes: list[int], format: SegmentFormat, removed: float = 0.0) -> SearchedPool:
+    """Segments of these sizes, of which a share is removed."""
     random = np.random.default_rng(seed)
+    geometry, quantizer = decoder_and_quantizer(random, format)
     blocks: list[Block] = []
     for count in sizes:
-        blocks.append(block(random, count, coding, 1 + sum(len(made.rows) for made in blocks)))
-    rows = np.concatenate([made.rows for made in blocks])
-    gone = rows[random.random(len(rows)) < removed]
-    geometry, quantizer = decoder(random, coding)
-    weight = 0.0 if coding.embeddings == "none" else float(random.choice([1.0, 0.4]))
-    segments = [in_memory(made, coding, geometry.codebooks) for made in blocks]
-    searcher = Searcher(QuickGeometry(geometry), quantizer, weight, segments, gone)
-    live = ~np.isin(rows, gone)
-    every = [
-        np.concatenate(arrays)[live]
-        for arrays in zip(*((b.codes, b.modality, b.embeddings) for b in blocks), strict=True)
-    ]
-    return Pool(searcher, geometry, weight, *every, rows[live])
+        first_key = 1 + sum(len(block.item_keys) for block in blocks)
+        blocks.append(made_up_block(random, count, format, first_key, geometry.codebooks))
+    item_keys = np.concatenate([block.item_keys for block in blocks])
+    tombstones = item_keys[random.random(len(item_keys)) < removed]
+    weight = 0.0 if format.embeddings == "none" else float(random.choice([1.0, 0.4]))
+    segments = [Segment.in_memory(block, format) for block in blocks]
+    searcher = Searcher(geometry, quantizer, weight, segments, tombstones)
+    live = ~np.isin(item_keys, tombstones)
+    codes, modality, embeddings = (
+        np.concatenate([np.asarray(getattr(block, name)) for block in blocks])[live]
+        for name in ("codes", "modality", "embeddings")
+    )
+    return SearchedPool(searcher, geometry, weight, format, codes, modality, embeddings, item_keys[live])
 
 
-def ask(random: np.random.Generator, queries: int, coding: Coding, wants: list[int]) -> Asked:
-    want = random.choice(wants, queries)
-    first = want if coding.semantic else np.full(queries, ANY)
-    vectors = random.normal(size=(queries, WIDTH)).astype(np.float32)
-    embeddings = (random.integers(-2, 3, (queries, WIDTH)) / 2).astype(np.float32)
-    return Asked(vectors, embeddings, want, first)
+def random_queries(seed: int, count: int, format: SegmentFormat, wants: list[int]) -> QueryBatch:
+    random = np.random.default_rng(seed)
+    want = random.choice(wants, count)
+    modality_code = want if format.semantic else np.full(count, ANY)
+    vectors = random.normal(size=(count, WIDTH)).astype(np.float32)
+    embeddings = (random.integers(-2, 3, (count, WIDTH)) / 2).astype(np.float32)
+    return QueryBatch(vectors, embeddings, want, modality_code)
 
 
-CODINGS = st.sampled_from([CODING, LEARNED, NO_FIRST, EXACT, NONE])
+FORMATS = st.sampled_from([GIVEN, LEARNED, NO_MODALITY_CODE, FP16, NONE])
 SIZES = st.lists(st.integers(1, 25), min_size=1, max_size=3)
 
 
@@ -99,167 +109,184 @@ SIZES = st.lists(st.integers(1, 25), min_size=1, max_size=3)
 @given(
     st.integers(0, 1000),
     SIZES,
-    CODINGS,
+    FORMATS,
     st.sampled_from([0.0, 0.3]),
     st.integers(1, 90),
     st.integers(1, 30),
     st.sampled_from(MODES),
 )
 def test_k_of_what_is_wanted_once_each_and_in_order(
-    seed: int, sizes: list[int], coding: Coding, removed: float, k: int, beams: int, mode: Mode
+    seed: int, sizes: list[int], format: SegmentFormat, removed: float, k: int, beams: int, mode: Mode
 ) -> None:
-    made = pool(seed, sizes, coding, removed)
-    asked = ask(np.random.default_rng(seed), 3, coding, [ANY, 0, 1, 2])
-    for query, found in enumerate(made.searcher.search(asked, k, beams, mode)):
-        wanted = made.wanted(int(asked.want[query]))
-        by_row = {int(made.rows[item]): int(item) for item in wanted}
-        likeness = made.cosines(coding, asked, query)
-        for ranking in (found.plain(k), found.reranked(k)):
-            rows = found.rows[ranking].tolist()
-            assert len(rows) == min(k, len(wanted))
-            assert len(set(rows)) == len(rows)
-            assert set(rows) <= set(by_row)
-        for place, row in enumerate(found.rows.tolist()):
-            item = by_row[row]
-            assert found.codes[place].tolist() == made.codes[item].tolist()
-            assert found.cosines[place] == pytest.approx(likeness[item], abs=1e-5)
-            for depth, count in enumerate(found.below[place], 1):
-                assert count == (made.codes[:, :depth] == made.codes[item, :depth]).all(1).sum()
-        best = [(-found.scores[place], found.rows[place]) for place in found.reranked(k)]
+    pool = make_pool(seed, sizes, format, removed)
+    queries = random_queries(seed, 3, format, [ANY, 0, 1, 2])
+    for query, ranked in enumerate(pool.searcher.search(queries, k, beams, mode)):
+        wanted = pool.wanted(int(queries.want[query]))
+        item_of = {int(pool.item_keys[item]): int(item) for item in wanted}
+        cosines = pool.cosines(queries, query)
+        for places in (ranked.plain, ranked.reranked):
+            keys = ranked.item_keys[places].tolist()
+            assert len(keys) == min(k, len(wanted))
+            assert len(set(keys)) == len(keys)
+            assert set(keys) <= set(item_of)
+        for place, key in enumerate(ranked.item_keys.tolist()):
+            item = item_of[key]
+            assert ranked.codes[place].tolist() == pool.codes[item].tolist()
+            assert ranked.cosines[place] == pytest.approx(cosines[item], abs=1e-5)
+            for depth, count in enumerate(ranked.prefix_counts[place], 1):
+                assert count == (pool.codes[:, :depth] == pool.codes[item, :depth]).all(axis=1).sum()
+        best = [(-ranked.scores[place], ranked.item_keys[place]) for place in ranked.reranked]
         assert best == sorted(best)
-        if mode == "scan" and not found.totals.any():  # with or without a search, the path to it is the same
-            free = coding.told and asked.want[query] != ANY
-            for place, row in enumerate(found.rows[:3].tolist()):
-                expected = made.log_probabilities(asked.vectors[query], by_row[row], free=free)
-                np.testing.assert_allclose(found.gains[place], expected, atol=1e-4)
+        if ranked.mode == "scan":  # nothing was searched, but the path to an item can be worked out
+            given_code = format.modality_given and queries.want[query] != ANY
+            for place, key in enumerate(ranked.item_keys[:3].tolist()):
+                expected = pool.level_log_probs(
+                    queries.vectors[query], item_of[key], modality_given=given_code
+                )
+                np.testing.assert_allclose(ranked.level_log_probs[place], expected, atol=1e-4)
+                path = ranked.path(place)
+                assert path.log_probabilities == tuple(ranked.level_log_probs[place].tolist())
+                assert path.prefix_counts == tuple(ranked.prefix_counts[place].tolist())
 
 
 @settings(max_examples=40)
-@given(st.integers(0, 1000), SIZES, CODINGS, st.integers(1, 90), st.integers(1, 9), st.sampled_from(MODES))
-def test_the_plain_ranking_may_be_by_the_distance_to_codes(
-    seed: int, sizes: list[int], coding: Coding, k: int, beams: int, mode: Mode
+@given(st.integers(0, 1000), SIZES, FORMATS, st.integers(1, 90), st.integers(1, 9), st.sampled_from(MODES))
+def test_the_plain_ranking_may_be_by_code_score(
+    seed: int, sizes: list[int], format: SegmentFormat, k: int, beams: int, mode: Mode
 ) -> None:
-    made = pool(seed, sizes, coding)
-    asked = ask(np.random.default_rng(seed), 2, coding, [ANY, 1] if coding.told else [ANY])
-    quantized = sum(book[made.codes[:, level]] for level, book in enumerate(made.geometry.codebooks))
-    for query, found in enumerate(made.searcher.search(asked, k, beams, mode, by_codes=True)):
-        away = ((asked.vectors[query] - quantized) ** 2).sum(axis=1)
-        by_row = dict(zip(made.rows.tolist(), away.tolist(), strict=True))
-        ranked = [by_row[row] for row in found.rows[found.plain(k)].tolist()]
-        np.testing.assert_allclose(ranked, sorted(ranked), atol=1e-4)
-        shown = found.totals[found.plain(k)]
-        np.testing.assert_allclose(shown, ((asked.vectors[query] ** 2).sum() - ranked) / 2, atol=1e-4)
+    pool = make_pool(seed, sizes, format)
+    queries = random_queries(seed, 2, format, [ANY, 1] if format.modality_given else [ANY])
+    for query, ranked in enumerate(pool.searcher.search(queries, k, beams, mode, by_codes=True)):
+        sq_distances = ((queries.vectors[query] - pool.quantized) ** 2).sum(axis=1)
+        distance_of = dict(zip(pool.item_keys.tolist(), sq_distances.tolist(), strict=True))
+        plain = [distance_of[key] for key in ranked.item_keys[ranked.plain].tolist()]
+        np.testing.assert_allclose(plain, sorted(plain), atol=1e-4)
+        code_scores = ((queries.vectors[query] ** 2).sum() - plain) / 2
+        np.testing.assert_allclose(ranked.plain_scores[ranked.plain], code_scores, atol=1e-4)
         if mode == "scan":
-            wanted = made.wanted(int(asked.want[query]))
-            np.testing.assert_allclose(ranked, np.sort(away[wanted])[:k], atol=1e-4)
+            wanted = pool.wanted(int(queries.want[query]))
+            np.testing.assert_allclose(plain, np.sort(sq_distances[wanted])[:k], atol=1e-4)
 
 
 @settings(max_examples=40)
-@example(seed=1000, sizes=[19, 23, 19], coding=LEARNED)
-@given(st.integers(0, 1000), SIZES, CODINGS)
-def test_wide_beams_give_both_rankings_of_all_items(seed: int, sizes: list[int], coding: Coding) -> None:
-    made = pool(seed, sizes, coding)
-    asked = ask(np.random.default_rng(seed), 2, coding, [ANY, 1] if coding.told else [ANY])
-    for query, found in enumerate(made.searcher.search(asked, 1000, 1000, "paper")):
-        wanted = made.wanted(int(asked.want[query]))
-        likeness = made.cosines(coding, asked, query)
-        free = asked.first[query] != ANY and asked.want[query] != ANY
-        gains = {item: made.log_probabilities(asked.vectors[query], item, free=free) for item in wanted}
-        scores = dict(zip(made.rows, made.scores(asked.vectors[query], asked.embeddings[query]), strict=True))
-        best = [scores[row] for row in found.rows[found.reranked(1000)]]
-        np.testing.assert_allclose(
-            best, sorted((scores[row] for row in made.rows[wanted]), reverse=True), atol=1e-4
-        )
-        np.testing.assert_allclose(found.scores, [scores[row] for row in found.rows], atol=1e-4)
-        score = {tuple(made.codes[item]): round(float(gains[item].sum()), 4) for item in wanted}
-        plain = [made.rows.tolist().index(row) for row in found.rows[found.plain(1000)]]
-        sums = [score[tuple(made.codes[item])] for item in plain]
-        assert sums == sorted(sums, reverse=True)
-        np.testing.assert_allclose(
-            found.cosines, [likeness[made.rows == row][0] for row in found.rows], atol=1e-5
-        )
-        for one, other in pairwise(found.plain(1000)):
-            if tuple(found.codes[one]) == tuple(found.codes[other]):
-                assert (-found.scores[one], found.rows[one]) < (-found.scores[other], found.rows[other])
-        for place, row in enumerate(found.rows.tolist()):
-            item = made.rows.tolist().index(row)
-            np.testing.assert_allclose(found.gains[place], gains[item], atol=1e-4)
+@example(seed=1000, sizes=[19, 23, 19], format=LEARNED)
+@given(st.integers(0, 1000), SIZES, FORMATS)
+def test_wide_beams_give_both_rankings_of_all_items(
+    seed: int, sizes: list[int], format: SegmentFormat
+) -> None:
+    pool = make_pool(seed, sizes, format)
+    queries = random_queries(seed, 2, format, [ANY, 1] if format.modality_given else [ANY])
+    for query, ranked in enumerate(pool.searcher.search(queries, 1000, 1000, "paper")):
+        vector, wanted = queries.vectors[query], pool.wanted(int(queries.want[query]))
+        given_code = queries.modality_code[query] != ANY and queries.want[query] != ANY
+        by_level = {
+            item: pool.level_log_probs(vector, item, modality_given=given_code) for item in wanted.tolist()
+        }
+        item_of = {int(key): item for item, key in enumerate(pool.item_keys)}
+        items = [item_of[key] for key in ranked.item_keys.tolist()]
+        scores = pool.scores(vector, queries.embeddings[query])
+        np.testing.assert_allclose(ranked.scores, scores[items], atol=1e-4)
+        np.testing.assert_allclose(ranked.cosines, pool.cosines(queries, query)[items], atol=1e-5)
+        for log_probs, item in zip(ranked.level_log_probs, items, strict=True):
+            np.testing.assert_allclose(log_probs, by_level[item], atol=1e-4)
+        best = scores[[items[place] for place in ranked.reranked]]
+        np.testing.assert_allclose(best, np.sort(scores[wanted])[::-1], atol=1e-4)
+        log_prob = {tuple(pool.codes[item]): round(float(by_level[item].sum()), 4) for item in wanted}
+        plain = [log_prob[tuple(ranked.codes[place])] for place in ranked.plain]
+        assert plain == sorted(plain, reverse=True)
+        order = [(-score, key) for score, key in zip(ranked.scores, ranked.item_keys, strict=True)]
+        for place, following in pairwise(ranked.plain):
+            if tuple(ranked.codes[place]) == tuple(ranked.codes[following]):
+                assert order[place] < order[following]
 
 
 @settings(max_examples=30)
-@given(st.integers(0, 1000), CODINGS, st.integers(1, 6), st.sampled_from(MODES))
-def test_a_query_does_not_depend_on_its_company(seed: int, coding: Coding, beams: int, mode: Mode) -> None:
-    made = pool(seed, [30, 5], coding)
-    asked = ask(np.random.default_rng(seed), 6, coding, [ANY, 0, 1, 2])
-    together = made.searcher.search(asked, 5, beams, mode)
-    for query, found in enumerate(together):
-        alone = made.searcher.search(asked[np.array([query])], 5, beams, mode)[0]
-        _same(found, alone)
+@given(st.integers(0, 1000), FORMATS, st.integers(1, 6), st.sampled_from(MODES))
+def test_results_do_not_depend_on_other_queries(
+    seed: int, format: SegmentFormat, beams: int, mode: Mode
+) -> None:
+    pool = make_pool(seed, [30, 5], format)
+    queries = random_queries(seed, 6, format, [ANY, 0, 1, 2])
+    for query, ranked in enumerate(pool.searcher.search(queries, 5, beams, mode)):
+        alone = pool.searcher.search(queries[np.array([query])], 5, beams, mode)[0]
+        assert_same(ranked, alone)
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 1000), CODINGS, st.sampled_from(MODES))
-def test_how_items_lie_in_segments_makes_no_difference(seed: int, coding: Coding, mode: Mode) -> None:
+@given(st.integers(0, 1000), FORMATS, st.sampled_from(MODES))
+def test_the_segments_that_items_are_in_make_no_difference(
+    seed: int, format: SegmentFormat, mode: Mode
+) -> None:
     random = np.random.default_rng(seed)
-    one = block(random, 40, coding)
-    geometry, quantizer = decoder(random, coding)
-    asked = ask(random, 4, coding, [ANY, 0, 1, 2])
-    found = []
+    geometry, quantizer = decoder_and_quantizer(random, format)
+    whole = made_up_block(random, 40, format, codebooks=geometry.codebooks)
+    queries = random_queries(seed, 4, format, [ANY, 0, 1, 2])
+    results = []
     for bounds in ([0, 40], [0, 1, 15, 40]):
-        parts = [
-            Block(*(array[a:b] for array in (one.codes, one.modality, one.embeddings, one.rows, one.halves)))
-            for a, b in pairwise(bounds)
+        blocks = [
+            Block(
+                whole.codes[start:end],
+                whole.modality[start:end],
+                np.asarray(whole.embeddings)[start:end],
+                whole.item_keys[start:end],
+                whole.half_sq_norms[start:end],
+            )
+            for start, end in pairwise(bounds)
         ]
-        segments = [in_memory(part, coding, geometry.codebooks) for part in parts]
-        searcher = Searcher(geometry, quantizer, 0.5, segments, np.zeros(0, np.int64))
-        found.append(searcher.search(asked, 7, 3, mode))
-    for whole, parted in zip(*found, strict=True):
-        _same(whole, parted)
+        segments = [Segment.in_memory(block, format) for block in blocks]
+        searcher = Searcher(geometry, quantizer, 0.5, segments, NO_TOMBSTONES)
+        results.append(searcher.search(queries, 7, 3, mode))
+    for in_one, in_three in zip(*results, strict=True):
+        assert_same(in_one, in_three)
 
 
-def _same(one: Candidates, other: Candidates) -> None:
-    for ranking in (Candidates.plain, Candidates.reranked):
-        first, second = ranking(one, 5), ranking(other, 5)
-        np.testing.assert_array_equal(one.rows[first], other.rows[second])
-        np.testing.assert_array_equal(one.cosines[first], other.cosines[second])
-        np.testing.assert_allclose(one.gains[first], other.gains[second], atol=1e-5)
+def assert_same(ranked: RankedItems, other: RankedItems) -> None:
+    for places, others in ((ranked.plain, other.plain), (ranked.reranked, other.reranked)):
+        np.testing.assert_array_equal(ranked.item_keys[places], other.item_keys[others])
+        np.testing.assert_array_equal(ranked.cosines[places], other.cosines[others])
+        np.testing.assert_allclose(ranked.level_log_probs[places], other.level_log_probs[others], atol=1e-5)
 
 
-def test_one_item_and_all_items_under_one_code() -> None:
-    alone = pool(0, [1], CODING)
-    asked = ask(np.random.default_rng(0), 1, CODING, [ANY])
-    assert alone.searcher.search(asked, 10, 50)[0].rows.tolist() == [1]
+def test_a_single_item_and_all_items_under_one_code() -> None:
+    alone = make_pool(0, [1], GIVEN)
+    queries = random_queries(0, 1, GIVEN, [ANY])
+    assert alone.searcher.search(queries, 10, 50)[0].item_keys.tolist() == [1]
     random = np.random.default_rng(1)
-    made = block(random, 20, CODING)
-    same = replace(made, codes=np.tile(made.codes[:1], (20, 1)), modality=np.tile(made.modality[:1], 20))
-    geometry, quantizer = decoder(random, CODING)
-    segments = [in_memory(same, CODING, geometry.codebooks)]
-    searcher = Searcher(geometry, quantizer, 1.0, segments, np.zeros(0, np.int64))
-    found = searcher.search(asked, 5, 1)[0]
-    assert (len(found.rows), found.under) == (5, 20)
-    assert found.plain(5).tolist() == found.reranked(5).tolist()
-    assert set(found.below[:, -1]) == {20}
+    geometry, quantizer = decoder_and_quantizer(random, GIVEN)
+    block = made_up_block(random, 20, GIVEN)
+    same = replace(
+        block,
+        codes=np.tile(block.codes[:1], (20, 1)),
+        modality=np.tile(block.modality[:1], 20),
+        half_sq_norms=np.ones(20, np.float32),
+    )
+    segments = [Segment.in_memory(same, GIVEN)]
+    ranked = Searcher(geometry, quantizer, 1.0, segments, NO_TOMBSTONES).search(queries, 5, 1)[0]
+    assert (len(ranked.item_keys), ranked.num_candidates) == (5, 20)
+    assert ranked.plain.tolist() == ranked.reranked.tolist()
+    assert set(ranked.prefix_counts[:, -1]) == {20}
 
 
 def test_nothing_is_left() -> None:
-    made = pool(0, [5], CODING, removed=1.1)
-    asked = ask(np.random.default_rng(0), 2, CODING, [ANY, 0])
-    assert [len(found.rows) for found in made.searcher.search(asked, 3, 3)] == [0, 0]
+    pool = make_pool(0, [5], GIVEN, removed=1.1)
+    queries = random_queries(0, 2, GIVEN, [ANY, 0])
+    assert [len(ranked.item_keys) for ranked in pool.searcher.search(queries, 3, 3)] == [0, 0]
 
 
 @settings(max_examples=25)
-@given(st.integers(0, 1000), CODINGS, st.sampled_from(MODES))
-def test_a_mask_leaves_the_rest_to_be_found(seed: int, coding: Coding, mode: Mode) -> None:
-    made = pool(seed, [20, 12], coding, removed=0.2)
+@given(st.integers(0, 1000), FORMATS, st.sampled_from(MODES))
+def test_a_mask_leaves_the_rest_to_be_found(seed: int, format: SegmentFormat, mode: Mode) -> None:
+    pool = make_pool(seed, [20, 12], format, removed=0.2)
     random = np.random.default_rng(seed)
     masks = [random.random(count) < 0.5 for count in (20, 12)]
-    segments = made.searcher._segments
-    rows = {
-        int(row) for segment, mask in zip(segments, masks, strict=True) for row in segment.rows[mask]
-    } & set(made.rows.tolist())
-    asked = ask(random, 2, coding, [ANY, 0])
-    restricted = made.searcher.restricted(masks)
-    assert len(restricted) == len(rows)
-    for query, found in enumerate(restricted.search(asked, 40, 3, mode)):
-        wanted = {int(row) for row in made.rows[made.wanted(int(asked.want[query]))]}
-        assert set(found.rows.tolist()) == rows & wanted
+    allowed = {
+        int(key)
+        for view, mask in zip(pool.searcher.views, masks, strict=True)
+        for key in np.asarray(view.item_keys)[mask]
+    } & set(pool.item_keys.tolist())
+    queries = random_queries(seed, 2, format, [ANY, 0])
+    restricted = pool.searcher.restricted(masks)
+    assert len(restricted) == len(allowed)
+    for query, ranked in enumerate(restricted.search(queries, 40, 3, mode)):
+        wanted = {int(key) for key in pool.item_keys[pool.wanted(int(queries.want[query]))]}
+        assert set(ranked.item_keys.tolist()) == allowed & wanted

@@ -14,9 +14,10 @@ from genius.data.collection import SeenIds
 from genius.data.mbeir import Tree
 from genius.data.mbeir_writer import write_tree
 from genius.data.records import ImageFile, Item, Modality, Query
-from genius.data.tables import safe_path, write_items
+from genius.data.tables import write_items
 from genius.data.tasks import TASK_MODALITIES, Task
 from genius.errors import InputError
+from genius.paths import safe_path
 
 TEXT = st.text(min_size=1)  # any Unicode but lone surrogates, which no encoding can write
 PART = st.text(st.characters(exclude_characters="/\\\0:", exclude_categories=("Cs",)), min_size=1).filter(

@@ -45,7 +45,7 @@ def records(count: int, seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 def by_hand(network: Fusion, inputs: dict[str, torch.Tensor]) -> np.ndarray:
-    """λx + (1 − λ)y + MLP([y; x; joined]) + joined, of unit length, in numpy's double precision."""
+    """λx + (1 − λ)y + MLP([y; x; φ]) + φ, of unit length, in numpy's double precision."""
     weights = {name: value.detach().double().numpy() for name, value in network.named_parameters()}
     values = {name: value.numpy() for name, value in inputs.items()}
 
@@ -54,10 +54,10 @@ def by_hand(network: Fusion, inputs: dict[str, torch.Tensor]) -> np.ndarray:
 
     x = np.where(values["has_image"][:, None], values["image"], 0.0)
     y = np.where(values["has_text"][:, None], values["text"], 0.0)
-    seen = [layer("text_projection", y), layer("image_projection", x)]
+    projected = [layer("text_projection", y), layer("image_projection", x)]
     if network.settings.with_embedding:
-        seen.append(layer("embedding_projection", values["embeddings"]))
-    u = np.maximum(np.concatenate(seen, axis=1), 0)
+        projected.append(layer("embedding_projection", values["embeddings"]))
+    u = np.maximum(np.concatenate(projected, axis=1), 0)
     share = 1 / (1 + np.exp(-layer("share.2", np.maximum(layer("share.0", u), 0))))
     z = share * x + (1 - share) * y + layer("mix.2", np.maximum(layer("mix.0", u), 0))
     z = z + values["embeddings"] if network.settings.with_embedding else z
@@ -67,15 +67,13 @@ def by_hand(network: Fusion, inputs: dict[str, torch.Tensor]) -> np.ndarray:
 @pytest.mark.parametrize("with_embedding", [False, True])
 def test_the_formula(with_embedding: bool) -> None:
     network, inputs = fusion(with_embedding), records(50)
-    found = network(**inputs).detach().numpy()
-    np.testing.assert_allclose(found, by_hand(network, inputs), atol=2e-6)
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+    vectors = network(**inputs).detach().numpy()
+    np.testing.assert_allclose(vectors, by_hand(network, inputs), atol=2e-6)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
 
 @given(st.booleans(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e30, float("nan"), float("inf")]))
-def test_what_stands_in_the_place_of_an_absent_part_does_not_matter(
-    with_embedding: bool, seed: int, stored: float
-) -> None:
+def test_the_values_of_an_absent_part_are_ignored(with_embedding: bool, seed: int, stored: float) -> None:
     network, inputs = fusion(with_embedding), records(7, seed)
     changed = {name: value.clone() for name, value in inputs.items()}
     for part in ("image", "text"):
@@ -91,8 +89,8 @@ def test_training_starts_from_the_plain_mixture() -> None:
     inputs = records(20)
     inputs["has_text"] = ~inputs["has_image"]
     inputs["image"] = inputs["text"] = inputs["embeddings"]
-    found = Fusion(WIDTH, FusionSettings(hidden=HIDDEN)).eval()(**inputs)
-    torch.testing.assert_close(found, torch.nn.functional.normalize(inputs["embeddings"], dim=1))
+    vectors = Fusion(WIDTH, FusionSettings(hidden=HIDDEN)).eval()(**inputs)
+    torch.testing.assert_close(vectors, torch.nn.functional.normalize(inputs["embeddings"], dim=1))
 
 
 def test_the_exported_graph_gives_the_same() -> None:
@@ -100,8 +98,8 @@ def test_the_exported_graph_gives_the_same() -> None:
     graph = session(export(network, {name: records(3)[name] for name in NAMES}, ["vectors"]))
     for count in (1, 40):
         inputs = records(count, seed=9)
-        (found,) = graph.run(["vectors"], {name: value.numpy() for name, value in inputs.items()})
-        np.testing.assert_allclose(found, network(**inputs).detach().numpy(), atol=1e-5)
+        (vectors,) = graph.run(["vectors"], {name: value.numpy() for name, value in inputs.items()})
+        np.testing.assert_allclose(vectors, network(**inputs).detach().numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("wrong", [{"hidden": 0}, {"dropout": 1.0}, {"dropout": -0.1}])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from genius.errors import InputError
 from genius.quantize import kmeans as module
-from genius.quantize.kmeans import kmeans, nearest
+from genius.quantize.kmeans import kmeans, nearest_centres
 
 
 def run(rows: np.ndarray, count: int, iterations: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -43,9 +43,9 @@ def test_equals_lloyd_by_brute_force(seed: int) -> None:
     for _ in range(20):
         own = distances(rows, centres).argmin(1)
         centres = np.stack([rows[own == number].mean(0, dtype=np.float64) for number in range(4)])
-    found, found_own = run(rows, 4, 20, seed)
-    np.testing.assert_allclose(found, centres, atol=1e-5)
-    np.testing.assert_array_equal(found_own, distances(rows, centres).argmin(1))
+    our_centres, our_own = run(rows, 4, 20, seed)
+    np.testing.assert_allclose(our_centres, centres, atol=1e-5)
+    np.testing.assert_array_equal(our_own, distances(rows, centres).argmin(1))
 
 
 @given(data())
@@ -83,10 +83,10 @@ def test_as_many_centres_as_rows_and_all_rows_the_same() -> None:
 
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, centres = torch.randn(50, 4), torch.randn(7, 4)
-    whole = nearest(rows, centres)
+    whole = nearest_centres(rows, centres)
     monkeypatch.setattr(module, "BLOCK", 8)
-    assert torch.equal(nearest(rows, centres), whole)
-    assert nearest(rows[:0], centres).shape == (0,)
+    assert torch.equal(nearest_centres(rows, centres), whole)
+    assert nearest_centres(rows[:0], centres).shape == (0,)
 
 
 def test_too_few_rows() -> None:

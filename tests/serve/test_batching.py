@@ -1,4 +1,4 @@
-"""Requests that wait are worked on together, and every one of them hears something."""
+"""Jobs that wait are done together, and each gets an answer."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 import pytest
 
-pytest.importorskip("fastapi")
+from genius.serve.batching import Batcher, SearchJob
+from genius.serve.errors import ApiError
+from genius.serve.schemas import SearchRequest
 
-from genius.serve.batching import Batcher
-from genius.serve.errors import Refusal
-from genius.serve.thread_pool import Pool
+pytest.importorskip("fastapi")
 
 
 class Held:
-    """Work that begins when it is let go; 13 is an error."""
+    """Work that waits for `go`; it fails for 13 alone, and for a batch with 99."""
 
     def __init__(self) -> None:
         self.go, self.begun = threading.Event(), threading.Event()
@@ -36,70 +36,72 @@ async def settle(batcher: Batcher[int, int], waiting: int) -> None:
         await asyncio.sleep(0)
 
 
-def test_what_arrives_together_is_done_together() -> None:
+def test_jobs_that_arrive_together_are_done_together() -> None:
     held = Held()
     sizes: list[int] = []
-    batcher: Batcher[int, int] = Batcher(held, batch=4, waiting=100, seconds=60, count=sizes.append)
+    batcher: Batcher[int, int] = Batcher(
+        held, max_batch=4, max_waiting=100, seconds=60, on_batch=sizes.append
+    )
 
     async def run() -> list[int | BaseException]:
-        first = asyncio.ensure_future(batcher.ask(0))
+        first = asyncio.ensure_future(batcher.submit(0))
         await asyncio.to_thread(held.begun.wait)
-        others = [asyncio.ensure_future(batcher.ask(number)) for number in (1, 2, 13, 4, 5)]
+        others = [asyncio.ensure_future(batcher.submit(number)) for number in (1, 2, 13, 4, 5)]
         await settle(batcher, 5)
         held.go.set()
         return await asyncio.gather(first, *others, return_exceptions=True)
 
-    found = asyncio.run(run())
-    assert [str(one) if isinstance(one, ValueError) else one for one in found] == [0, 2, 4, "13", 8, 10]
+    results = asyncio.run(run())
+    assert [str(one) if isinstance(one, ValueError) else one for one in results] == [0, 2, 4, "13", 8, 10]
     assert held.batches == [[0], [1, 2, 13, 4], [5]]
     assert sizes == [1, 4, 1]
     batcher.close()
 
 
-def test_too_many_are_refused_and_the_accepted_are_answered_at_the_end() -> None:
+def test_too_many_jobs_are_refused_and_the_accepted_ones_finished() -> None:
     held = Held()
-    batcher: Batcher[int, int] = Batcher(held, batch=1, waiting=2, seconds=60)
+    batcher: Batcher[int, int] = Batcher(held, max_batch=1, max_waiting=2, seconds=60)
 
     async def run() -> None:
-        accepted = [asyncio.ensure_future(batcher.ask(1))]
+        accepted = [asyncio.ensure_future(batcher.submit(1))]
         await asyncio.to_thread(held.begun.wait)
-        accepted += [asyncio.ensure_future(batcher.ask(number)) for number in (2, 3)]
+        accepted += [asyncio.ensure_future(batcher.submit(number)) for number in (2, 3)]
         await settle(batcher, 2)
-        with pytest.raises(Refusal, match="too many") as refused:
-            await batcher.ask(4)
+        with pytest.raises(ApiError, match="too many") as refused:
+            await batcher.submit(4)
         assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
         held.go.set()
         assert await asyncio.gather(*accepted) == [2, 4, 6]
         await asyncio.to_thread(batcher.close)
-        with pytest.raises(Refusal, match="stopped"):
-            await batcher.ask(5)
+        with pytest.raises(ApiError, match="stopped"):
+            await batcher.submit(5)
 
     asyncio.run(run())
 
 
-def test_closing_answers_what_waits() -> None:
+def test_closing_finishes_the_jobs_that_wait() -> None:
     held = Held()
-    batcher: Batcher[int, int] = Batcher(held, batch=2, waiting=10, seconds=60)
+    batcher: Batcher[int, int] = Batcher(held, max_batch=2, max_waiting=10, seconds=60)
 
     async def run() -> list[int]:
-        asked = [asyncio.ensure_future(batcher.ask(number)) for number in range(5)]
+        submitted = [asyncio.ensure_future(batcher.submit(number)) for number in range(5)]
         await asyncio.to_thread(held.begun.wait)
         closing = asyncio.ensure_future(asyncio.to_thread(batcher.close))
         held.go.set()
         await closing
-        return await asyncio.gather(*asked)
+        return await asyncio.gather(*submitted)
 
     assert asyncio.run(run()) == [0, 2, 4, 6, 8]
 
 
-def test_what_takes_too_long_is_told_so_and_not_begun() -> None:
+def test_a_job_that_takes_too_long_times_out_and_one_that_waits_is_not_begun() -> None:
     held = Held()
-    batcher: Batcher[int, int] = Batcher(held, batch=1, waiting=10, seconds=0.01)
+    batcher: Batcher[int, int] = Batcher(held, max_batch=1, max_waiting=10, seconds=0.01)
 
     async def run() -> None:
         for number in (1, 2):
-            with pytest.raises(Refusal) as refused:
-                await batcher.ask(number)
+            with pytest.raises(ApiError) as refused:
+                await batcher.submit(number)
             assert refused.value.kind == "timeout"
 
     asyncio.run(run())
@@ -108,7 +110,7 @@ def test_what_takes_too_long_is_told_so_and_not_begun() -> None:
     assert held.batches == [[1]]  # nobody waited for the second any more
 
 
-def test_each_group_is_answered_when_it_is_ready() -> None:
+def test_each_group_is_answered_as_soon_as_it_is_done() -> None:
     even, odd = threading.Event(), threading.Event()
     begun, odd_begun, done = threading.Event(), threading.Event(), []
 
@@ -119,19 +121,19 @@ def test_each_group_is_answered_when_it_is_ready() -> None:
         return list(numbers)
 
     batcher: Batcher[int, int] = Batcher(
-        work, batch=9, waiting=9, seconds=60, group=lambda number: number % 2
+        work, max_batch=9, max_waiting=9, seconds=60, key=lambda number: number % 2
     )
 
     async def run() -> None:
-        first = asyncio.ensure_future(batcher.ask(0))
+        first = asyncio.ensure_future(batcher.submit(0))
         await asyncio.to_thread(begun.wait)
-        others = [asyncio.ensure_future(batcher.ask(number)) for number in (2, 4, 1, 6, 3)]
+        others = [asyncio.ensure_future(batcher.submit(number)) for number in (2, 4, 1, 6, 3)]
         await settle(batcher, 5)
         even.set()
         assert await asyncio.gather(first, others[0], others[1], others[3]) == [0, 2, 4, 6]
         assert not others[2].done()
         await asyncio.to_thread(odd_begun.wait)
-        others[4].cancel()  # too late to be left out, as the group is being worked on
+        others[4].cancel()  # too late to be left out, as its group is under way
         odd.set()
         assert await others[2] == 1
 
@@ -140,19 +142,21 @@ def test_each_group_is_answered_when_it_is_ready() -> None:
     assert done == [[0], [2, 4, 6], [1, 3]]
 
 
-def test_who_has_gone_before_the_turn_of_the_group_is_left_out() -> None:
+def test_a_job_that_was_cancelled_before_its_group_is_left_out() -> None:
     held = Held()
-    batcher: Batcher[int, int] = Batcher(held, batch=9, waiting=9, seconds=60, group=lambda number: number)
+    batcher: Batcher[int, int] = Batcher(
+        held, max_batch=9, max_waiting=9, seconds=60, key=lambda number: number
+    )
 
     async def run() -> None:
-        asked = [asyncio.ensure_future(batcher.ask(0))]
+        submitted = [asyncio.ensure_future(batcher.submit(0))]
         await asyncio.to_thread(held.begun.wait)
-        asked += [asyncio.ensure_future(batcher.ask(number)) for number in (1, 2)]
+        submitted += [asyncio.ensure_future(batcher.submit(number)) for number in (1, 2)]
         await settle(batcher, 2)
-        asked[2].cancel()
+        submitted[2].cancel()
         await asyncio.sleep(0)
         held.go.set()
-        assert await asyncio.gather(*asked[:2]) == [0, 2]
+        assert await asyncio.gather(*submitted[:2]) == [0, 2]
 
     asyncio.run(run())
     batcher.close()
@@ -167,47 +171,42 @@ def test_an_error_in_counting_stops_nothing() -> None:
         waits.append(number)
         raise OSError("the disk is full")
 
-    batcher: Batcher[int, int] = Batcher(held, batch=4, waiting=9, seconds=60, count=broken, wait=broken)
+    batcher: Batcher[int, int] = Batcher(
+        held, max_batch=4, max_waiting=9, seconds=60, on_batch=broken, on_waiting=broken
+    )
     for number in (1, 2):
-        assert asyncio.run(batcher.ask(number)) == 2 * number
+        assert asyncio.run(batcher.submit(number)) == 2 * number
     assert batcher.alive
     batcher.close()
     assert not batcher.alive
     assert waits
 
 
-def test_answers_that_are_too_few_are_an_error() -> None:
-    batcher: Batcher[int, int] = Batcher(lambda numbers: [], batch=4, waiting=9, seconds=60)
-    with pytest.raises(RuntimeError, match="1 were asked, and 0 answered"):
-        asyncio.run(batcher.ask(1))
+def test_too_few_results_are_an_error() -> None:
+    batcher: Batcher[int, int] = Batcher(lambda numbers: [], max_batch=4, max_waiting=9, seconds=60)
+    with pytest.raises(RuntimeError, match="1 jobs, but 0 results"):
+        asyncio.run(batcher.submit(1))
     batcher.close()
 
 
-def test_an_error_of_the_work_is_everybodys() -> None:
+def test_an_error_of_the_work_is_raised_for_all_its_jobs() -> None:
     held = Held()
     held.go.set()
-    batcher: Batcher[int, int] = Batcher(held, batch=4, waiting=10, seconds=60)
+    batcher: Batcher[int, int] = Batcher(held, max_batch=4, max_waiting=10, seconds=60)
     with pytest.raises(RuntimeError, match="all of them"):
-        asyncio.run(batcher.ask(99))
-    assert asyncio.run(batcher.ask(1)) == 2
+        asyncio.run(batcher.submit(99))
+    assert asyncio.run(batcher.submit(1)) == 2
     batcher.close()
 
 
-def test_a_pool_has_its_limits() -> None:
-    go, pool = threading.Event(), Pool(1, 1, 60, "test")
-    late = Pool(1, 1, 0.01, "test")
+def test_searches_share_a_batch_unless_their_options_differ() -> None:
+    def key(**fields: object) -> bytes:
+        return SearchJob(SearchRequest.model_validate(fields), None).batch_key
 
-    async def run() -> None:
-        accepted = [asyncio.ensure_future(pool.run(go.wait)) for _ in range(2)]
-        await asyncio.sleep(0)
-        with pytest.raises(Refusal, match="too many"):
-            await pool.run(go.wait)
-        with pytest.raises(Refusal, match="takes more than"):
-            await late.run(go.wait)
-        go.set()
-        assert await asyncio.gather(*accepted) == [True, True]
-        assert await pool.run(lambda: 3) == 3
-
-    asyncio.run(run())
-    pool.close()
-    late.close()
+    assert key(text="red", want="image") == key(text="blue", want="text", explain=True)
+    for option in ({"k": 3}, {"beam": 3}, {"mode": "fast"}, {"rerank": False}, {"decoder": "geometry"}):
+        assert key(text="red", **option) != key(text="red")
+    for option in ({"precision": "int8"}, {"filter": {"n": 1}}, {"exclude": ["a"]}):
+        assert key(text="red", **option) != key(text="red")
+    assert key(near="a", want="image") != key(near="a", want="text")
+    assert key(near="a") != key(near="b")

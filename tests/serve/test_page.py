@@ -1,4 +1,4 @@
-"""The page in a real browser: search by text, by picture, by both; why; explore; and what goes wrong."""
+"""The page in a real browser: search by text, by image, by both; why; explore; and errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from playwright import sync_api
 from genius import Index
 from genius.serve.config import Settings
 from tests.pictures import square
-from tests.serve.conftest import running_service
+from tests.serving import running_service
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed (apt install chromium)")
@@ -53,8 +53,8 @@ def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(served: Path) -> Iterator[str]:
-    with running_service(Settings(served, port=0, read_only=True)) as found:
-        yield found
+    with running_service(Settings(served, port=0, read_only=True)) as address:
+        yield address
 
 
 @pytest.fixture
@@ -105,13 +105,13 @@ def test_search_by_text(page: Any, served: Path, shots: Path) -> None:
     expect(page.get_by_label("Anything")).to_be_checked()
 
 
-def test_search_by_a_dropped_picture_alone_and_with_words(page: Any, served: Path, shots: Path) -> None:
+def test_search_by_a_dropped_image_alone_and_with_words(page: Any, served: Path, shots: Path) -> None:
     red = square("red", side=64)
     drop(page, red)
     with Index.open(served) as index:
         assert ids(page) == [hit.item.id for hit in index.search(image=red, k=24)]
         expect(page.locator("#chosen img")).to_be_visible()
-        page.screenshot(path=shots / "picture.png")
+        page.screenshot(path=shots / "image.png")
         page.get_by_label("What are you looking for?").fill("the same in blue")
         page.get_by_role("button", name="Search", exact=True).click()
         expect(page).to_have_url(re.compile("q=the"))
@@ -123,33 +123,33 @@ def test_search_by_a_dropped_picture_alone_and_with_words(page: Any, served: Pat
     expect(page.locator("#chosen")).to_be_hidden()
 
 
-def test_going_back_leaves_the_picture_behind(page: Any, served: Path) -> None:
+def test_going_back_leaves_the_image_behind(page: Any, served: Path) -> None:
     red = square("red", side=64)
     with Index.open(served) as index:
         words = [hit.item.id for hit in index.search("green", k=24)]
         both = [hit.item.id for hit in index.search("green", image=red, k=24)]
     assert words != both
     page.goto("/#/search?q=green")
-    shows(page, words, pictures=0)
+    shows(page, words, images=0)
     drop(page, red)
-    shows(page, both, pictures=1)
+    shows(page, both, images=1)
     page.go_back()
-    shows(page, words, pictures=0)
+    shows(page, words, images=0)
     page.go_forward()
-    shows(page, both, pictures=1)
-    page.reload()  # the picture goes with what the page knew
-    shows(page, words, pictures=0)
+    shows(page, both, images=1)
+    page.reload()  # loses the image
+    shows(page, words, images=0)
     expect(page).to_have_url(re.compile(r"\?q=green$"))
 
 
-def shows(page: Any, found: list[str], pictures: int) -> None:
-    """That there are these items, and in the form so many pictures."""
-    expect(page.locator("#chosen img")).to_have_count(pictures)
-    for place, id in enumerate(found):
+def shows(page: Any, hits: list[str], images: int) -> None:
+    """Check the ids of the results, and the number of images in the form."""
+    expect(page.locator("#chosen img")).to_have_count(images)
+    for place, id in enumerate(hits):
         expect(page.locator("#results .card").nth(place)).to_have_attribute("data-id", id)
 
 
-def test_a_picture_is_picked(page: Any, tmp_path: Path) -> None:
+def test_search_by_a_file(page: Any, tmp_path: Path) -> None:
     (tmp_path / "red.jpg").write_bytes(square("red", side=64))
     page.locator("#file").set_input_files(tmp_path / "red.jpg")
     assert ids(page)
@@ -164,9 +164,9 @@ def test_why(page: Any, served: Path, shots: Path) -> None:
     dialog = page.get_by_role("dialog", name="How this was found")
     rows = dialog.locator(".path li")
     expect(rows).to_have_count(len(hit.code))
-    for row, code, below in zip(rows.all(), hit.code, hit.below, strict=True):
+    for row, code, count in zip(rows.all(), hit.code, hit.below, strict=True):
         expect(row.locator(".number")).to_have_text(str(code))
-        expect(row.get_by_role("link")).to_have_text(f"{below} item{'' if below == 1 else 's'}")
+        expect(row.get_by_role("link")).to_have_text(f"{count} item{'' if count == 1 else 's'}")
     expect(rows.first.locator(".percent")).to_have_text("as asked")
     expect(rows.first.locator(".samples .tile")).to_have_count(8)
     page.screenshot(path=shots / "why.png")
@@ -195,7 +195,7 @@ def test_explore_three_levels_down(page: Any, served: Path, shots: Path) -> None
         expect(page.locator(".cell-head .lead")).to_contain_text(f"{index.cell(prefix[:1]).count} items")
 
 
-def test_every_step_of_exploring_ends_at_its_heading(page: Any) -> None:
+def test_exploring_moves_the_focus_to_the_heading(page: Any) -> None:
     page.get_by_role("link", name="Explore").press("Enter")
     held = hold(page, "**/codes/0?*")
     page.locator('.cell[data-prefix="0"]').press("Enter")
@@ -212,18 +212,18 @@ def test_every_step_of_exploring_ends_at_its_heading(page: Any) -> None:
     expect(page.get_by_label("What are you looking for?")).to_be_focused()
 
 
-def test_exploring_asks_for_no_more_items_than_it_shows(page: Any) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+def test_exploring_requests_no_more_items_than_it_shows(page: Any) -> None:
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     for address in ("/#/explore", "/#/explore/0"):
         page.goto(address)
         expect(page.locator(".cell").first).to_be_visible()
-    cells = [parse_qs(urlsplit(url).query) for url in asked if "/codes/" in url]
+    cells = [parse_qs(urlsplit(url).query) for url in requested if "/codes/" in url]
     samples = [(one["samples"], one["child_samples"]) for one in cells]
     assert samples == [(["0"], ["6"]), (["24"], ["6"])]
 
 
-def test_more_cells_go_on_where_the_others_end(page: Any, served: Path) -> None:
+def test_more_cells_continue_the_list(page: Any, served: Path) -> None:
     with Index.open(served) as index:
         cells = len(index.cell((0,)).children)
     assert cells > 1
@@ -239,7 +239,7 @@ def test_more_cells_go_on_where_the_others_end(page: Any, served: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["%E0", "no-code", "1--2"])
-def test_an_address_that_is_no_code(page: Any, address: str) -> None:
+def test_an_address_with_an_invalid_prefix_is_reported(page: Any, address: str) -> None:
     page.goto(f"/#/explore/{address}")
     expect(page.locator("#explore-status")).to_contain_text("names no code")
     expect(page.locator("#explore-status")).to_be_focused()
@@ -259,7 +259,7 @@ def test_the_skip_link_leaves_everything_as_it_is(page: Any, address: str) -> No
     assert shown.count() == number
 
 
-def test_what_goes_wrong_is_said_and_can_be_tried_again(page: Any, shots: Path) -> None:
+def test_errors_are_shown_and_can_be_tried_again(page: Any, shots: Path) -> None:
     body = '{"error": {"kind": "busy", "message": "too many <b>searches</b> are waiting"}}'
     page.route("**/search", lambda route: route.fulfill(status=503, body=body))
     page.get_by_label("What are you looking for?").fill("red")
@@ -289,7 +289,7 @@ def test_more_like_this(page: Any) -> None:
     expect(page.locator("#search-status")).to_be_focused()
 
 
-def test_a_token_is_asked_for_and_pictures_come_with_it(browser: Any, served: Path) -> None:
+def test_the_page_asks_for_a_token_and_loads_images_with_it(browser: Any, served: Path) -> None:
     with running_service(Settings(served, port=0, token="secret")) as url:
         page = browser.new_page(base_url=url)
         page.goto("/")
@@ -301,12 +301,12 @@ def test_a_token_is_asked_for_and_pictures_come_with_it(browser: Any, served: Pa
         page.get_by_label("Token", exact=True).fill("secret")
         page.keyboard.press("Enter")
         expect(page.locator("#facts")).to_have_text("99 items")
-        picture = page.locator(".card img").first
-        expect(picture).to_have_attribute("src", re.compile("^blob:"))
+        image = page.locator(".card img").first
+        expect(image).to_have_attribute("src", re.compile("^blob:"))
         page.close()
 
 
-def test_on_a_phone_nothing_sticks_out(browser: Any, url: str, shots: Path) -> None:
+def test_the_page_fits_a_phone(browser: Any, url: str, shots: Path) -> None:
     page = browser.new_page(base_url=url, viewport={"width": 360, "height": 740})
     for address in ("/", "/#/search?q=red", "/#/explore", "/#/explore/0"):
         page.goto(address)
@@ -331,9 +331,9 @@ def test_colours_have_enough_contrast(browser: Any, url: str, scheme: str) -> No
     page.close()
 
 
-def contrast(one: str, other: str) -> float:
-    """By the rule of WCAG."""
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+def contrast(ink: str, ground: str) -> float:
+    """The contrast ratio of two colours, as WCAG defines it."""
+    light, dark = sorted((luminance(ink), luminance(ground)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -352,7 +352,7 @@ def test_everything_to_press_has_a_name(page: Any) -> None:
     assert unnamed == []
 
 
-def test_the_keyboard_is_enough(page: Any) -> None:
+def test_the_page_works_with_the_keyboard_alone(page: Any) -> None:
     page.evaluate("() => document.activeElement.blur()")
     page.keyboard.press("/")
     expect(page.get_by_label("What are you looking for?")).to_be_focused()

@@ -32,9 +32,8 @@ class Quadratic:
 
     def loss(self, step: int, part: int) -> torch.Tensor:
         rows, wanted = self.batch(step, part)
-        mine = distributed.share(len(rows))
-        found = self.network(rows[mine])
-        return (found - wanted[mine]).square().sum() / wanted.numel()
+        local = distributed.local_slice(len(rows))
+        return (self.network(rows[local]) - wanted[local]).square().sum() / wanted.numel()
 
     def validate(self) -> dict[str, float]:
         rows, wanted = self.batch(10_000, 0)
@@ -48,6 +47,6 @@ def run(folder: Path) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
 
 
 if __name__ == "__main__":
-    distributed.start()
+    distributed.init()
     torch.set_num_threads(1)
     run(Path(sys.argv[1]))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
+from genius.corpus.coded import CodedCorpus
 from genius.decode.t5 import DecoderSettings
-from genius.evaluate.beamed import Coded
 from genius.quantize.quantizer import Quantizer
 from genius.train import distributed
 from genius.train.decoder import DecoderLoopSettings, DecoderStage, DecoderTraining
@@ -28,16 +28,16 @@ SETTINGS = DecoderTraining(
 
 
 def coded() -> tuple[Quantizer, Coded, Coded]:
-    """Codebooks that k-means made, and items and queries by them: to learn from, and to validate."""
-    made = small_quantizer.stage()
-    made.loss(0, 0)  # starts the codebooks
-    quantizer = made.quantizer()
-    found = []
+    """Codebooks by k-means, and items and queries coded by them: for training, and for validation."""
+    trained = small_quantizer.stage()
+    trained.loss(0, 0)  # initialises the codebooks
+    quantizer = trained.quantizer()
+    splits = []
     for embedded in (small_quantizer.world(1), small_quantizer.world(2)):
-        vectors = made.all_vectors(embedded.items)
-        queries = {task: made.all_vectors(parts) for task, parts in embedded.queries.items()}
-        found.append(Coded(embedded, vectors, quantizer.codes(vectors, embedded.pool.modality), queries))
-    return quantizer, found[0], found[1]
+        vectors = trained.all_vectors(embedded.items)
+        queries = {task: trained.all_vectors(inputs) for task, inputs in embedded.queries.items()}
+        splits.append(Coded(embedded, vectors, quantizer.codes(vectors, embedded.pool.modality), queries))
+    return quantizer, splits[0], splits[1]
 
 
 def stage(**changes: object) -> DecoderStage:
@@ -53,6 +53,6 @@ def run(folder: Path) -> dict[str, torch.Tensor]:
 
 
 if __name__ == "__main__":
-    distributed.start()
+    distributed.init()
     torch.set_num_threads(1)
     run(Path(sys.argv[1]))

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from genius.corpus.embedded import Embedded
-from genius.corpus.records import Pool, Records, TaskQueries
+from genius.corpus.embedded import EmbeddedCorpus
+from genius.corpus.items import CorpusItems
+from genius.corpus.queries import TaskQueries
+from genius.corpus.records import Records
 from genius.data.tasks import Task
 from genius.quantize.codebooks import CodebookSettings
 from genius.quantize.fusion import FusionSettings
-from genius.quantize.fusion_inputs import FusionInputs, gather
+from genius.quantize.fusion_inputs import FusionInputs
 from genius.train import distributed
 from genius.train.loop import LoopSettings, train
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
@@ -31,14 +33,17 @@ SETTINGS = QuantizerSettings(
 )
 
 
-def world(seed: int) -> Embedded:
-    """Items of three modalities around 40 points, and queries near them; a third of all have both parts."""
+def world(seed: int, positives: int = 1) -> Embedded:
+    """Items of three modalities around 40 points, and queries near them; a third of all have both parts.
+
+    A query has this many positives: the item of its point, and those of the points after it.
+    """
     random = np.random.default_rng(0)
     points = random.normal(size=(40, WIDTH))
     modality = np.repeat(np.arange(3), ITEMS // 3).astype(np.int8)
     shift = 2 * random.normal(size=(3, WIDTH))
     items = points[np.arange(ITEMS) % 40] + shift[modality]
-    pool = Pool([str(n) for n in range(ITEMS)], _records(ITEMS), modality, {str(n): n for n in range(ITEMS)})
+    pool = CorpusItems([str(n) for n in range(ITEMS)], _records(ITEMS), modality, {str(n): n for n in range(ITEMS)})
     tasks, queries = {}, {}
     noise = np.random.default_rng(seed)
     for task in (Task("webqa", 1), Task("webqa", 2)):
@@ -49,28 +54,28 @@ def world(seed: int) -> Embedded:
             task,
             [str(n) for n in range(QUERIES)],
             _records(QUERIES),
-            np.arange(QUERIES + 1),
-            answers + want * 40,
+            np.arange(0, positives * QUERIES + 1, positives),
+            (answers[:, None] + np.arange(positives)).ravel() % 40 + want * 40,
             [np.zeros(0, np.int64)] * QUERIES,
             np.zeros(1, np.int64),
             np.zeros(QUERIES, np.int32),
         )
-        queries[task] = _parts(near)
-    return Embedded(pool, _parts(items), tasks, queries)
+        queries[task] = fusion_inputs(near)
+    return Embedded(pool, fusion_inputs(items), tasks, queries)
 
 
 def _records(count: int) -> Records:
     return Records(*(np.zeros(count, np.int32) for _ in range(3)))
 
 
-def _parts(rows: np.ndarray) -> FusionInputs:
+def fusion_inputs(rows: np.ndarray) -> FusionInputs:
     unit = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     kinds = np.arange(len(rows)) % 3
-    return gather(unit, (unit[:, ::-1], kinds != 0), (-unit, kinds != 1))
+    return FusionInputs.from_parts(unit, (unit[:, ::-1], kinds != 0), (-unit, kinds != 1))
 
 
-def stage(settings: QuantizerSettings = SETTINGS) -> QuantizerStage:
-    return QuantizerStage(settings, world(1), world(2), seed=5)
+def stage(settings: QuantizerSettings = SETTINGS, positives: int = 1) -> QuantizerStage:
+    return QuantizerStage(settings, world(1, positives), world(2, positives), seed=5)
 
 
 def run(folder: Path) -> dict[str, torch.Tensor]:
@@ -80,6 +85,6 @@ def run(folder: Path) -> dict[str, torch.Tensor]:
 
 
 if __name__ == "__main__":
-    distributed.start()
+    distributed.init()
     torch.set_num_threads(1)
     run(Path(sys.argv[1]))

@@ -13,8 +13,7 @@ pytest.importorskip("faiss")
 from safetensors.torch import load_file  # noqa: E402
 
 from genius.errors import InputError  # noqa: E402
-from genius.train import distributed  # noqa: E402
-from genius.train.decoder import DecoderTraining, augmented  # noqa: E402
+from genius.train.decoder import DecoderTraining, mix_with_answers  # noqa: E402
 from genius.train.loop import train  # noqa: E402
 from tests.train.processes import losses, run_alone_and_together, run_and_kill  # noqa: E402
 from tests.train.small_decoder import SETTINGS, run, stage  # noqa: E402
@@ -25,46 +24,49 @@ def units(count: int, width: int, seed: int) -> np.ndarray:
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
 
-# --- augmentation
+# --- mixing (Eq. 11)
 
 
-def test_off_and_clean_leave_queries_alone() -> None:
+def test_off_and_clean_do_not_change_queries() -> None:
     queries, answers, random = units(9, 6, 0), units(9, 6, 1), np.random.default_rng(0)
     for settings in (DecoderTraining(mix="off"), DecoderTraining(clean=1.0)):
-        np.testing.assert_array_equal(augmented(queries, answers, settings, random), queries)
+        np.testing.assert_array_equal(mix_with_answers(queries, answers, settings, random), queries)
 
 
 @pytest.mark.parametrize("mix", ["linear", "sqrt"])
 def test_one_share_for_a_query_mixes_it_with_its_answer(mix: str) -> None:
     queries, answers = units(4000, 3, 0), units(4000, 3, 1)
     settings = DecoderTraining(mix=mix, clean=0.0)  # type: ignore[arg-type]
-    found = augmented(queries, answers, settings, np.random.default_rng(0))
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
-    # Each is a combination of its query and its answer, at weights that are found by solving for them.
-    shares = np.empty(len(found))
-    for row, (query, answer, mixed) in enumerate(zip(queries, answers, found, strict=True)):
-        (one, two), rest, *_ = np.linalg.lstsq(np.stack([query, answer], 1).astype(float), mixed, rcond=None)
-        assert rest.size == 0 or rest[0] < 1e-6
-        shares[row] = one / (one + two) if mix == "linear" else one**2 / (one**2 + two**2)
+    mixtures = mix_with_answers(queries, answers, settings, np.random.default_rng(0))
+    np.testing.assert_allclose(np.linalg.norm(mixtures, axis=1), 1, atol=1e-5)
+    # Each is a combination of its query and its answer; solving for the weights gives µ.
+    shares = np.empty(len(mixtures))
+    for row, (query, answer, mixture) in enumerate(zip(queries, answers, mixtures, strict=True)):
+        basis = np.stack([query, answer], 1).astype(float)
+        (of_query, of_answer), error, *_ = np.linalg.lstsq(basis, mixture, rcond=None)
+        assert error.size == 0 or error[0] < 1e-6
+        if mix == "sqrt":
+            of_query, of_answer = of_query**2, of_answer**2
+        shares[row] = of_query / (of_query + of_answer)
     assert shares.mean() == pytest.approx(0.5, abs=0.02)
     assert shares.var() == pytest.approx(1 / 20, abs=0.005)  # of Beta(2, 2)
 
 
-def test_a_share_for_each_dimension() -> None:
+def test_each_dimension_can_have_a_share_of_its_own() -> None:
     queries, answers = np.ones((3000, 2), np.float32), -np.ones((3000, 2), np.float32)
     settings = DecoderTraining(mix="sqrt", per_dimension=True, clean=0.25, mixture=(3.0, 1.0))
-    found = augmented(queries, answers, settings, np.random.default_rng(0))
-    clean = (found == queries).all(axis=1)
+    mixtures = mix_with_answers(queries, answers, settings, np.random.default_rng(0))
+    clean = (mixtures == queries).all(axis=1)
     assert clean.mean() == pytest.approx(0.25, abs=0.03)
-    mixed = found[~clean]
+    mixed = mixtures[~clean]
     assert (mixed[:, 0] != mixed[:, 1]).all()
     assert mixed.mean() > 0.2  # more of the query than of its answer
 
 
-# --- batches and loss
+# --- batches
 
 
-def test_a_batch_asks_for_the_codes_of_answers_and_items_for_their_own() -> None:
+def test_the_targets_of_queries_are_codes_of_answers_and_those_of_items_their_own() -> None:
     made = stage(batch=40, own=0.25, mix="off")
     vectors, codes = made.draw(np.random.default_rng(0))
     assert vectors.shape == (40, 24) and codes.shape == (40, 3)
@@ -77,24 +79,6 @@ def test_a_batch_asks_for_the_codes_of_answers_and_items_for_their_own() -> None
         assert code.tolist() == made.codes[items[vector.tobytes()]].tolist()
     everything = stage(own=1.0).draw(np.random.default_rng(0))[0]
     assert all(vector.tobytes() in items for vector in everything)
-
-
-def test_the_loss_is_the_mean_over_levels_and_its_shares_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = stage(level_weights=(1.0, 2.0, 1.0), label_smoothing=0.1)
-    vectors, codes = made.draw(np.random.default_rng([5, 2, 3]))
-    with torch.no_grad():
-        logits = made.decoder(torch.from_numpy(vectors), torch.from_numpy(codes))
-        expected = 0.0
-        for level, weight in enumerate((0.25, 0.5, 0.25)):
-            chances = logits[level].log_softmax(1).double().numpy()
-            wanted = chances[np.arange(48), codes[:, level]]
-            expected -= weight * (0.9 * wanted.mean() + 0.1 * chances.mean())
-        assert float(made.loss(3, 0)) == pytest.approx(expected, rel=1e-5)
-        total = 0.0
-        for share in (slice(0, 17), slice(17, 48)):
-            monkeypatch.setattr(distributed, "share", lambda _, share=share: share)
-            total += float(made.loss(3, 0))
-    assert total == pytest.approx(expected, rel=1e-5)
 
 
 # --- the stage
@@ -110,7 +94,7 @@ def test_training_makes_beams_find_answers(tmp_path: Path) -> None:
     assert scores["first"] >= scores["survival"]
 
 
-def test_it_stops_where_nothing_is_gained(tmp_path: Path) -> None:
+def test_it_stops_when_nothing_improves(tmp_path: Path) -> None:
     patient = dataclasses.replace(SETTINGS.loop, steps=50, learning_rate=1e-12, validate_every=2, patience=3)
     train(stage(loop=patient), patient, tmp_path, seed=5)
     assert len(losses(tmp_path)) == 8
@@ -119,9 +103,9 @@ def test_it_stops_where_nothing_is_gained(tmp_path: Path) -> None:
 def test_killed_and_started_again_it_takes_the_same_steps(tmp_path: Path) -> None:
     expected = run(tmp_path / "unbroken")
     assert run_and_kill("tests.train.small_decoder", tmp_path / "broken") == -signal.SIGKILL
-    found = run(tmp_path / "broken")
+    resumed = run(tmp_path / "broken")
     assert losses(tmp_path / "broken") == pytest.approx(losses(tmp_path / "unbroken"), rel=1e-5)
-    assert all(torch.allclose(found[name], value, atol=1e-5) for name, value in expected.items())
+    assert all(torch.allclose(resumed[name], value, atol=1e-5) for name, value in expected.items())
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def test_called_again_it_only_loads_the_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_at_random_it_goes_on_with_the_same_curve(tmp_path: Path) -> None:
+def test_killed_at_random_steps_it_resumes_with_the_same_curve(tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     _, expected = run(tmp_path / "unbroken")
@@ -85,7 +85,7 @@ import torch
 from pathlib import Path
 import tests.train.quadratic as quadratic
 from genius.train import distributed
-distributed.start()
+distributed.init()
 torch.set_num_threads(1)
 original = quadratic.Quadratic.__init__
 def without_dropout(self):
@@ -110,9 +110,9 @@ quadratic.run(Path(sys.argv[1]))
     subprocess.run(
         [*launcher, str(script), str(together)], check=True, cwd=ROOT, capture_output=True, timeout=120
     )
-    one, two = curve(alone), curve(together)
-    assert one.keys() == two.keys()
-    assert list(two.values()) == pytest.approx(list(one.values()), rel=1e-4)
+    expected, losses = curve(alone), curve(together)
+    assert losses.keys() == expected.keys()
+    assert list(losses.values()) == pytest.approx(list(expected.values()), rel=1e-4)
 
 
 def test_the_rate_rises_and_falls() -> None:
@@ -135,7 +135,7 @@ def test_some_parameters_learn_at_another_rate(tmp_path: Path) -> None:
         assert float(step) == pytest.approx(5e-2 if name.startswith("0.") else 1e-3, rel=1e-2), name
 
 
-def test_stopped_before_its_first_validation_it_goes_on(tmp_path: Path) -> None:
+def test_stopped_before_its_first_validation_it_resumes(tmp_path: Path) -> None:
     class Stopped(Quadratic):
         def loss(self, step: int, part: int) -> torch.Tensor:
             if step == 7:
@@ -179,10 +179,10 @@ def test_a_checkpoint_of_another_network(tmp_path: Path) -> None:
 def test_denormal_numbers_are_zero_in_training_and_nowhere_else(tmp_path: Path) -> None:
     code = """
 import torch
-from genius.train.loop import begin, no_denormals
-begin(0)
+from genius.train.loop import flush_denormals, prepare_torch
+prepare_torch(0)
 def left(): return (torch.full((torch.get_num_threads() << 16,), 1e-30) * 1e-12).count_nonzero().item()
-with no_denormals():
+with flush_denormals():
     print(left())
 print(torch.set_flush_denormal(True))
 """

@@ -13,56 +13,15 @@ pytest.importorskip("faiss")
 from safetensors.torch import load_file  # noqa: E402
 
 from genius.errors import InputError  # noqa: E402
-from genius.train import distributed  # noqa: E402
-from genius.train.batches import Batch, contrastive  # noqa: E402
 from genius.train.loop import train  # noqa: E402
 from genius.train.quantizer import QuantizerSettings  # noqa: E402
 from tests.train.processes import losses, run_alone_and_together, run_and_kill  # noqa: E402
 from tests.train.small_quantizer import SETTINGS, run, stage  # noqa: E402
 
 
-def batch(wanted: torch.Tensor, masked: torch.Tensor, mine: slice, my_items: slice) -> Batch:
-    queries, items = masked.shape
-    return Batch(np.arange(queries), np.arange(items), wanted, masked, torch.zeros(0), mine, my_items)
-
-
-def test_the_contrast_is_the_mean_of_both_ways_with_other_positives_left_out() -> None:
-    generator = torch.Generator().manual_seed(0)
-    queries = torch.randn(5, 4, generator=generator)
-    items = torch.randn(4, 4, generator=generator)
-    wanted = torch.tensor([0, 1, 1, 2, 3])
-    masked = torch.zeros(5, 4, dtype=torch.bool)
-    masked[0, 3] = masked[4, 0] = True
-    found = contrastive(queries, items, batch(wanted, masked, slice(0, 5), slice(0, 4)), 0.5)
-    logits = (queries @ items.T / 0.5).numpy().astype(np.float64)
-    total = 0.0
-    for query, item in enumerate(wanted.tolist()):
-        row = [logits[query, other] for other in range(4) if not masked[query, other]]
-        column = [logits[other, item] for other in range(5) if not masked[other, item]]
-        total -= logits[query, item] - np.log(np.sum(np.exp(row)))
-        total -= logits[query, item] - np.log(np.sum(np.exp(column)))
-    assert float(found) == pytest.approx(total / 10, rel=1e-5)
-
-
-def test_shares_of_a_contrast_add_up() -> None:
-    """(What two processes would compute, with the gathering done by hand.)"""
-    generator = torch.Generator().manual_seed(1)
-    queries, items = torch.randn(6, 4, generator=generator), torch.randn(5, 4, generator=generator)
-    wanted, masked = torch.tensor([0, 1, 2, 3, 4, 0]), torch.zeros(6, 5, dtype=torch.bool)
-    whole = contrastive(queries, items, batch(wanted, masked, slice(0, 6), slice(0, 5)), 0.3)
-    shares = []
-    for mine, my_items in ((slice(0, 3), slice(0, 2)), (slice(3, 6), slice(2, 5))):
-        everything = iter([queries, items])
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(distributed, "gather", lambda _, rows=everything: next(rows))
-            own = batch(wanted, masked, mine, my_items)
-            shares.append(contrastive(queries[mine], items[my_items], own, 0.3))
-    assert float(sum(shares)) == pytest.approx(float(whole), rel=1e-5)
-
-
 def test_training_makes_queries_find_their_answers_by_codes(tmp_path: Path) -> None:
     untrained = stage()
-    untrained.loss(0, 0)  # starts the codebooks
+    untrained.loss(0, 0)  # initialises the codebooks
     untrained.network.eval()
     before = untrained.validate()
     scores = train(stage(), SETTINGS.loop, tmp_path, seed=5)
@@ -72,18 +31,42 @@ def test_training_makes_queries_find_their_answers_by_codes(tmp_path: Path) -> N
     assert scores["first"] >= scores["survival"]
 
 
-def test_items_that_nobody_asks_for_join_a_step() -> None:
-    """They are among the candidates, wanted by no query, and every query still wants an answer of its own."""
-    embeddings = stage(dataclasses.replace(SETTINGS, others=60))
-    batch = embeddings._draw(np.random.default_rng(3))
-    asked = {int(item) for row in batch.rows for item in embeddings.queries.positives(row)}
-    assert set(batch.candidates.tolist()) - asked
+def test_items_that_no_query_asks_for_are_among_the_candidates() -> None:
+    """They are no query's target, and every query still has an answer of its own as target."""
+    trained = stage(dataclasses.replace(SETTINGS, others=60))
+    batch = trained._draw(np.random.default_rng(3))
+    positives = {int(item) for row in batch.rows for item in trained.queries.positives(row)}
+    assert set(batch.candidates.tolist()) - positives
     assert (np.diff(batch.candidates) > 0).all()
-    for row, place in zip(batch.rows, batch.wanted, strict=True):
-        assert batch.candidates[place] in embeddings.queries.positives(row)
-    alone = stage(dataclasses.replace(SETTINGS, others=0))._draw(np.random.default_rng(3))
-    assert set(alone.candidates.tolist()) <= asked
-    assert np.array_equal(alone.rows, batch.rows)
+    for row, place in zip(batch.rows, batch.targets, strict=True):
+        assert batch.candidates[place] in trained.queries.positives(row)
+    without = stage(dataclasses.replace(SETTINGS, others=0))._draw(np.random.default_rng(3))
+    assert set(without.candidates.tolist()) <= positives
+    assert np.array_equal(without.rows, batch.rows)
+
+
+FAR = 100.0
+
+
+def survives(settings: QuantizerSettings, step: int) -> bool:
+    """Whether a code that nothing is near to is still where it was after a step."""
+    books = dataclasses.replace(settings.codebooks, decay=0.0)
+    trained = stage(dataclasses.replace(settings, codebooks=books))
+    trained.loss(0, 0)
+    vectors = trained.codebooks.level(0).vectors
+    vectors[7] = FAR
+    trained.loss(step, 0)
+    return bool((vectors == FAR).all(1).any())
+
+
+def test_dead_codes_restart_until_codebooks_settle() -> None:
+    settings = dataclasses.replace(SETTINGS, settle=0.25)  # of 20 steps
+    assert [survives(settings, step) for step in (1, 14, 15, 19)] == [False, False, True, True]
+
+
+def test_k_means_initialises_the_codebooks_again_after_a_share_of_the_steps() -> None:
+    settings = dataclasses.replace(SETTINGS, settle=1.0, restart=0.5)
+    assert [survives(settings, step) for step in (9, 10, 11)] == [True, False, True]
 
 
 def test_without_the_contrast_codes_find_less(tmp_path: Path) -> None:
@@ -96,9 +79,9 @@ def test_without_the_contrast_codes_find_less(tmp_path: Path) -> None:
 def test_killed_and_started_again_it_takes_the_same_steps(tmp_path: Path) -> None:
     expected = run(tmp_path / "unbroken")
     assert run_and_kill("tests.train.small_quantizer", tmp_path / "broken") == -signal.SIGKILL
-    found = run(tmp_path / "broken")
+    resumed = run(tmp_path / "broken")
     assert losses(tmp_path / "broken") == pytest.approx(losses(tmp_path / "unbroken"), rel=1e-5)
-    assert all(torch.allclose(found[name], value, atol=1e-5) for name, value in expected.items())
+    assert all(torch.allclose(resumed[name], value, atol=1e-5) for name, value in expected.items())
 
 
 @pytest.mark.slow

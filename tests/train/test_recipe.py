@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from genius.errors import InputError
+from genius.train.plan import plan
 from genius.train.quantizer import QuantizerSettings
-from genius.train.reference import reference
-from genius.train.run import description, plan, read_recipe
+from genius.train.recipe import description, read_recipe
+from tools.recipe_reference import recipe_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,13 +77,13 @@ BAD = {
     'name = "x"\n[towers]\nbatch = 8': "lacks towers.source",
     'name = "x"\n[towers]\nsource = ""': "in [towers]: source should be the folder or the hub name of a CLIP",
     'name = "x"\n[towers]\nsource = "a/b"\nbatch = 1': "in [towers]: batch should be at least 2",
-    'name = "x"\n[towers]\nsource = "a/b"\njoining = "sum"': "towers.joining should be one of score, tokens",
+    'name = "x"\n[towers]\nsource = "a/b"\nfusion_kind = "sum"': "towers.fusion_kind should be one of score, tokens",
     'name = "x"\n[towers]\nsource = "a/b"\nfusion_learning_rate = 0': "learning rates should be above 0",
     'name = "x"\n[towers]\nsource = "a/b"\nvalidated_items = 0': "validated_items should be at least 1",
     'name = "x"\n[towers]\nsource = "a/b"\n[towers.fusion]\nheads = 0': "in [towers.fusion]: layers, heads",
-    'name = "x"\n[towers]\nsource = "a/b"\n[towers.fusion]\nheads = 2': 'is what joining = "tokens" trains',
+    'name = "x"\n[towers]\nsource = "a/b"\n[towers.fusion]\nheads = 2': 'is what fusion_kind = "tokens" trains',
     'name = "x"\n[towers]\nsource = "a/b"\n[encoder]\nbatch = 8': "heads stand on the fine-tuned towers",
-    'name = "x"\n[towers]\nsource = "a/b"\njoining = "tokens"\n[encoder]': "there are no features for heads",
+    'name = "x"\n[towers]\nsource = "a/b"\nfusion_kind = "tokens"\n[encoder]': "there are no features for heads",
     'name = "x"\n[decoder]\nbatch = 8': "a decoder learns the codes of a quantizer: add a table [quantizer]",
     'name = "x"\n[quantizer]\n[decoder]\nmix = "cubic"': "decoder.mix should be one of linear, sqrt, off",
     'name = "x"\n[quantizer]\n[decoder.network]\nlayers = 0': "in [decoder.network]: layers, width, heads",
@@ -98,13 +99,13 @@ def test_bad_recipes(tmp_path: Path, text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_a_recipe_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_recipe_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such recipe"):
         read_recipe(tmp_path / "none.toml")
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("recipes/**/*.toml")), ids=lambda path: path.name)
-def test_the_recipes_that_ship_are_sound(path: Path) -> None:
+def test_the_recipes_that_ship_can_be_read(path: Path) -> None:
     assert read_recipe(path).name == path.stem
 
 
@@ -115,12 +116,12 @@ def test_a_stage_keeps_its_own_defaults_where_a_recipe_changes_some(tmp_path: Pa
 
 
 def test_the_page_of_keys_is_what_the_settings_say() -> None:
-    assert (ROOT / "docs" / "recipes.md").read_text() == reference(), "run `make docs`"
+    assert (ROOT / "docs" / "recipes.md").read_text() == recipe_page(), "run `make docs`"
 
 
 def test_every_key_of_a_shipped_recipe_is_on_the_page() -> None:
     sections = {
-        title: body for title, _, body in (part.partition("\n") for part in reference().split("\n## "))
+        title: body for title, _, body in (part.partition("\n") for part in recipe_page().split("\n## "))
     }
     for path in sorted((ROOT / "recipes").glob("*.toml")):
         for table, keys in _tables(tomllib.loads(path.read_text())):
@@ -131,7 +132,7 @@ def test_every_key_of_a_shipped_recipe_is_on_the_page() -> None:
 def _tables(values: dict[str, Any], path: str = "") -> list[tuple[str, list[str]]]:
     """The tables of a recipe, with their own keys."""
     inner = {key: value for key, value in values.items() if isinstance(value, dict)}
-    found = [(path, [key for key in values if key not in inner])]
+    tables = [(path, [key for key in values if key not in inner])]
     for key, value in inner.items():
-        found += _tables(value, f"{path}.{key}" if path else key)
-    return found
+        tables += _tables(value, f"{path}.{key}" if path else key)
+    return tables

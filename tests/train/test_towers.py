@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +20,15 @@ from genius.train.loop import train  # noqa: E402
 from genius.train.pairs import read_training, read_validation  # noqa: E402
 from genius.train.towers import TowerStage  # noqa: E402
 from tests.encode.small_clip import write_clip, write_siglip  # noqa: E402
-from tests.train.processes import run_and_kill  # noqa: E402
-from tests.train.tuned import SMALL_FUSION, loop, run, settings  # noqa: E402
+from tests.oracles import losses as oracle  # noqa: E402
+from tests.train.gradients import assert_same  # noqa: E402
+from tests.train.processes import losses, run_and_kill  # noqa: E402
+from tests.train.ranks import run_ranks  # noqa: E402
+from tests.train.small_tuning import SMALL_FUSION, loop, run, settings  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 FUSION = TokenFusionSettings(**SMALL_FUSION)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -36,73 +38,66 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """So small a network is slower with more of them."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def curve(folder: Path) -> list[float]:
-    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    return [line["loss"] for line in lines if "loss" in line]
-
-
 def weights(stage: TowerStage) -> dict[str, Any]:
     return {name: value.clone() for name, value in stage.network.state_dict().items()}
 
 
-@pytest.mark.parametrize("joining", ["score", "tokens"])
+@pytest.mark.parametrize("fusion_kind", ["score", "tokens"])
 def test_training_lowers_the_loss_and_moves_both_towers(
-    clip: Path, miniature: Path, tmp_path: Path, joining: str
+    clip: Path, miniature: Path, tmp_path: Path, fusion_kind: str
 ) -> None:
-    more = {"fusion": FUSION} if joining == "tokens" else {}
-    chosen = settings(clip, joining=joining, batch=32, loop=loop(25), **more)
+    more = {"fusion": FUSION} if fusion_kind == "tokens" else {}
+    chosen = settings(clip, fusion_kind=fusion_kind, batch=32, loop=loop(25), **more)
     # (Without instructions, which are longer than this small tokenizer's texts may be.)
     stage = TowerStage(chosen, Tree(miniature, instructed=False), seed=0)
     before = weights(stage)
     scores = train(stage, chosen.loop, tmp_path, seed=0, rates=chosen.rates)
-    losses = curve(tmp_path)
-    assert np.mean(losses[-3:]) < 0.8 * np.mean(losses[:3])
-    assert scores["score"] > 0
+    curve = losses(tmp_path)
+    assert np.mean(curve[-3:]) < 0.8 * np.mean(curve[:3])
+    assert scores["score"] > 50
     moved = {name for name, value in weights(stage).items() if not torch.equal(value, before[name])}
     for tower in ("vision", "text"):
         assert f"towers.{tower}_model.encoder.layers.0.mlp.fc1.weight" in moved
     assert "towers.logit_scale" in moved
-    assert ("fusion.layers.0.query.weight" in moved) == (joining == "tokens")
+    assert ("fusion.layers.0.query.weight" in moved) == (fusion_kind == "tokens")
 
 
-def direct(stage: TowerStage, records: list[Any]) -> np.ndarray:
+def direct(stage: TowerStage, records: list[Any]) -> torch.Tensor:
     """Embeddings by transformers alone, record by record."""
-    module, found = stage.clip.module, []
-    for picture, text in records:
+    module, rows = stage.clip.module, []
+    for future, text in records:
         total = 0
-        if picture is not None:
-            pixels = torch.from_numpy(picture.result())[None]
+        if future is not None:
+            pixels = torch.from_numpy(future.result())[None]
             total = total + module.get_image_features(pixel_values=pixels).pooler_output[0]
         if text:
             tokens = stage.clip.tokenizer(
                 [text], truncation=True, max_length=stage.clip.text_length, return_tensors="pt"
             )
             total = total + module.get_text_features(**tokens).pooler_output[0]
-        found.append(total.double().numpy())
-    return np.stack([row / np.linalg.norm(row) for row in found])
+        rows.append(total.double())
+    return torch.stack([row / row.norm() for row in rows])
 
 
 def test_the_loss_is_eq_2(clip: Path, miniature: Path) -> None:
-    stage = TowerStage(settings(clip, batch=32), Tree(miniature), seed=1)
+    stage = TowerStage(settings(clip, batch=32, loop=loop(accumulate=2)), Tree(miniature), seed=1)
     stage.network.eval()
-    batch = stage._batch(0)
-    with torch.no_grad():
-        loss = float(stage.loss(0, 0))
-        scores = direct(stage, batch.queries) @ direct(stage, batch.candidates).T / 0.1
-    terms = []
-    for row, wanted in enumerate(batch.wanted.tolist()):
-        negatives = [place for place in range(scores.shape[1]) if not batch.no_negatives[row, place]]
-        terms.append(-np.log(np.exp(scores[row, wanted]) / np.exp(scores[row, negatives]).sum()))
-    assert loss == pytest.approx(np.mean(terms), rel=1e-4)
+    batch = stage._batch(3)
+    queries, items = direct(stage, batch.queries), direct(stage, batch.candidates)
+    others = [set(row.nonzero().flatten().tolist()) for row in batch.other_positives]
+    scale: Any = stage.clip.module.logit_scale
+    assert float(scale.detach().exp()) == pytest.approx(1 / 0.1)
+    temperature = 1 / scale.double().exp()
+    expected = oracle.query_to_items(queries, items, batch.targets.tolist(), others, temperature)
+    assert_same(stage.loss(1, 1), expected, list(stage.network.parameters()), tolerance=1e-3)
+
+
+def test_the_shares_of_the_loss_add_up(clip: Path, miniature: Path) -> None:
+    stages = [TowerStage(settings(clip, batch=32), Tree(miniature), seed=1) for _ in range(3)]
+    for stage in stages:
+        stage.network.eval()
+    shares = run_ranks(lambda rank: stages[rank].loss(0, 0), 2)
+    assert float(sum(shares).detach()) == pytest.approx(float(stages[2].loss(0, 0).detach()), rel=1e-4)
 
 
 def test_no_positive_is_a_negative(clip: Path, miniature: Path) -> None:
@@ -114,28 +109,28 @@ def test_no_positive_is_a_negative(clip: Path, miniature: Path) -> None:
     for turn in range(6):
         batch = stage._batch(turn)
         assert len(batch.queries) == 32  # every pair, in order, so that rows are known
-        assert not batch.no_negatives[torch.arange(32), batch.wanted].any()
-        masked.append(int(batch.no_negatives[twin].sum()))
+        assert not batch.other_positives[torch.arange(32), batch.targets].any()
+        masked.append(int(batch.other_positives[twin].sum()))
         others = torch.arange(32) != twin
-        assert not batch.no_negatives[others].any()
+        assert not batch.other_positives[others].any()
     assert 1 in masked  # "2:102" is also the answer of another query of the batch
 
 
 def test_queries_are_instructed_and_items_are_not(clip: Path, miniature: Path) -> None:
     tree = Tree(miniature)
     stage = TowerStage(settings(clip, batch=32), tree, seed=0)
-    said: set[str] = set()
+    texts: set[str] = set()
     for turn in range(8):
         batch = stage._batch(turn)
-        for query, (picture, text) in zip(stage.pairs.queries, batch.queries, strict=True):
-            assert (picture is None) == (query.image is None)
+        for query, (future, text) in zip(stage.pairs.queries, batch.queries, strict=True):
+            assert (future is None) == (query.image is None)
             assert text.endswith(clean(query.text))
-        said |= {text for _, text in batch.queries}
+        texts |= {text for _, text in batch.queries}
         assert {text for _, text in batch.candidates} <= {clean(item.text) for item in tree}
-    # A text query under three prompts, a picture alone asked by these alone, one key without any prompt.
-    assert {f"Prompt {n} of webqa 1. The red one." for n in (1, 2, 3)} <= said
-    assert {f"Prompt {n} of mscoco 3." for n in (1, 2, 3)} <= said
-    assert any(text.startswith("Find a picture that matches this picture and text.") for text in said)
+    # A text query with each of three prompts, an image query with these alone, one key without any prompt.
+    assert {f"Prompt {n} of webqa 1. The red one." for n in (1, 2, 3)} <= texts
+    assert {f"Prompt {n} of mscoco 3." for n in (1, 2, 3)} <= texts
+    assert any(text.startswith("Find a picture that matches this picture and text.") for text in texts)
 
 
 def test_the_pool_of_validation(miniature: Path) -> None:
@@ -165,7 +160,7 @@ def test_a_tree_without_a_union_pool(own_miniature: Path) -> None:
     assert len(pairs) == 32
 
 
-def test_a_picture_that_is_gone_is_trained_without(
+def test_training_goes_on_without_an_image_that_is_missing(
     clip: Path, own_miniature: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (own_miniature / "mbeir_images/squares/1.jpg").unlink()
@@ -175,12 +170,12 @@ def test_a_picture_that_is_gone_is_trained_without(
 
 
 def test_lower_precision_is_close(clip: Path, miniature: Path) -> None:
-    losses = []
+    values = []
     for precision in ("float32", "bfloat16"):
         stage = TowerStage(settings(clip, precision=precision), Tree(miniature), seed=0)
-        losses.append(float(stage.loss(0, 0).detach()))
-    assert losses[0] != losses[1]
-    assert losses[0] == pytest.approx(losses[1], rel=0.1)
+        values.append(float(stage.loss(0, 0).detach()))
+    assert values[0] != values[1]
+    assert values[0] == pytest.approx(values[1], rel=0.1)
 
 
 def test_a_siglip_can_be_tuned(miniature: Path, tmp_path: Path) -> None:
@@ -198,11 +193,11 @@ def test_a_tree_without_training_pairs(clip: Path, own_miniature: Path) -> None:
         TowerStage(settings(clip), Tree(own_miniature), seed=0)
 
 
-def test_killed_it_goes_on_with_the_same_curve(clip: Path, miniature: Path, tmp_path: Path) -> None:
+def test_killed_it_resumes_with_the_same_losses(clip: Path, miniature: Path, tmp_path: Path) -> None:
     expected = weights(run(clip, miniature, tmp_path / "unbroken"))
-    ended = run_and_kill("tests.train.tuned", clip, miniature, tmp_path / "broken", step=7)
+    ended = run_and_kill("tests.train.small_tuning", clip, miniature, tmp_path / "broken", step=7)
     assert ended == -signal.SIGKILL
-    assert len(curve(tmp_path / "broken")) == 7
+    assert len(losses(tmp_path / "broken")) == 7
     stage = run(clip, miniature, tmp_path / "broken")
-    assert curve(tmp_path / "broken") == curve(tmp_path / "unbroken")
+    assert losses(tmp_path / "broken") == losses(tmp_path / "unbroken")
     assert all(torch.equal(value, expected[name]) for name, value in weights(stage).items())

@@ -14,10 +14,10 @@ import numpy as np
 from genius.bench.speed import PAPER_SIZES
 from genius.bench.world import BLOCK, synthetic_codes
 from genius.display import Table, size
-from genius.index.segments import Block, Coding, open_segment, write_segment
+from genius.index.segments import Block, SegmentFormat, open_segment, write_segment
 from genius.search.codes import PackedCodes
 
-CODING = Coding(PAPER_SIZES, semantic=1, told=True)
+FORMAT = SegmentFormat(PAPER_SIZES, semantic=1, modality_given=True)
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ def measure_build(count: int, *, width: int, seed: int = 0) -> SegmentBuild:
         block = Block(codes, codes[:, 0], embeddings, np.arange(count), np.zeros(count, np.float32))
         path = Path(scratch, "segment")
         start = time.perf_counter()
-        fingerprint = write_segment(path, block, CODING, "made up")
+        fingerprint = write_segment(path, block, FORMAT, "made up")
         written = time.perf_counter()
-        open_segment(path, CODING, fingerprint)
+        open_segment(path, FORMAT, fingerprint)
         opened = time.perf_counter()
         file_bytes = sum(file.stat().st_size for file in path.iterdir())
     return SegmentBuild(

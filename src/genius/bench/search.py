@@ -13,14 +13,13 @@ import numpy as np
 from genius.data.records import MODALITIES, Item, Query
 from genius.decode.onnx_decoder import Precision
 from genius.display import Table
-from genius.index import query as index_query
 from genius.index.decoders import Decoders
 from genius.index.index import Index
+from genius.index.query import SearchOptions, embed_queries
 from genius.index.searcher import both_rankings
 from genius.progress import track
 from genius.search.costs import costs_of
-from genius.search.engine import Engine
-from genius.search.hits import Mode
+from genius.search.engine import Engine, Mode
 
 STEPS = ("encoder", "decoder", "ranking", "catalogue")
 
@@ -55,7 +54,10 @@ def measure_latency(
     """Search for texts and images of some of the index's own items, one query at a time."""
     samples = {modality: sample for modality, sample in _sample_queries(index, queries).items() if sample}
     searches = [
-        _TimedSearch.of(index, index_query.Asking(k, beam, None, mode, decoder, precision)) for mode in modes
+        _TimedSearch.of(
+            index, SearchOptions.of(k=k, beam=beam, mode=mode, decoder=decoder, precision=precision)
+        )
+        for mode in modes
     ]
     latencies = []
     for modality, sample in samples.items():
@@ -74,20 +76,20 @@ class _TimedSearch:
     """A search of an index with fixed options, and its steps one by one."""
 
     index: Index
-    options: index_query.Asking
+    options: SearchOptions
     engine: Engine
     by_codes: bool
 
     @classmethod
-    def of(cls, index: Index, options: index_query.Asking) -> _TimedSearch:
+    def of(cls, index: Index, options: SearchOptions) -> _TimedSearch:
         chosen = Decoders(index.model).choose(options.mode, options.decoder, options.precision)
-        return cls(index, options, index.searcher.engine(chosen.decoder), options.by_codes(chosen.name))
+        return cls(index, options, index.searcher.engine(chosen.decoder), options.ranks_by_codes(chosen.name))
 
     def time(self, query: Query) -> list[float]:
         """The seconds of a whole search, then of `STEPS`, each run again by itself; the last is the rest."""
         options, engine, model = self.options, self.engine, self.index.model
         if options.mode == "auto":
-            known = index_query.asked(model, [query])
+            known = embed_queries(model, [query])
             engine.costs = costs_of(engine, known.vectors, known.embeddings, None)
         start = time.perf_counter()
         self.index.search(
@@ -100,7 +102,7 @@ class _TimedSearch:
         )
         total = time.perf_counter() - start
         marks = [time.perf_counter()]
-        batch = index_query.asked(model, [query])
+        batch = embed_queries(model, [query])
         marks.append(time.perf_counter())
         search = engine.find(batch.vectors, k=options.k, beams=options.beam, mode=options.mode)
         marks.append(time.perf_counter())

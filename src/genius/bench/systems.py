@@ -11,14 +11,12 @@ import numpy as np
 
 from genius.bench.timing import TimedSystem
 from genius.bench.world import World
-from genius.decode.decoder import Decoder, Decoding
+from genius.decode.decoder import Decoder, DecodingState
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import OnnxDecoder, Precision
 from genius.model import Model
-from genius.search.engine import Engine
-from genius.search.geometric import QuickGeometry
-from genius.search.hits import Mode
-from tests.oracles.beam import BEAMS
+from genius.search.beam import BEAMS
+from genius.search.engine import Engine, Mode
 
 TEMPERATURE = 0.05
 """The temperature of the geometry over synthetic codes."""
@@ -77,16 +75,16 @@ class StandInDecoder:
     decide how many items have to be ranked. The time of the geometry is kept in `excluded_seconds`.
     """
 
-    def __init__(self, network: Decoder, geometry: QuickGeometry) -> None:
+    def __init__(self, network: Decoder, geometry: Geometry) -> None:
         self.network, self.geometry = network, geometry
         self.sizes = network.sizes
         self.excluded_seconds = 0.0
 
-    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> StandInDecoding:
+    def begin(self, vectors: np.ndarray, modality_codes: np.ndarray | None = None) -> StandInDecoding:
         """Start both decoders on query vectors [queries, width]."""
-        network = self.network.begin(vectors) if first is None else self.network.begin(vectors, first)
+        network = self.network.begin(vectors, modality_codes)
         start = time.thread_time()
-        geometry = self.geometry.begin(vectors, first)
+        geometry = self.geometry.begin(vectors, modality_codes)
         self.excluded_seconds += time.thread_time() - start
         return StandInDecoding(self, network, geometry)
 
@@ -94,7 +92,7 @@ class StandInDecoder:
 class StandInDecoding:
     """One search by both decoders."""
 
-    def __init__(self, decoder: StandInDecoder, network: Decoding, geometry: Decoding) -> None:
+    def __init__(self, decoder: StandInDecoder, network: DecodingState, geometry: DecodingState) -> None:
         self._decoder, self._network, self._geometry = decoder, network, geometry
 
     def scores(self) -> np.ndarray:
@@ -120,12 +118,12 @@ def write_network(folder: Path, vector_width: int, sizes: Sequence[int], *, pape
 
     from genius.decode.export import head_graphs, in_8_bits, prefix_graph, step_graph
     from genius.decode.onnx_decoder import TABLE, WEIGHTS, graph_file
-    from genius.decode.t5 import CodeNetwork, DecoderSettings
+    from genius.decode.t5 import DecoderSettings, T5Decoder
 
     t5_small = {"layers": 6, "width": 512, "heads": 8, "head_width": 64, "feed_forward": 2048, "prefix": 30}
     settings = DecoderSettings(start_from_codebooks=False, **(t5_small if paper_sizes else {}))
     torch.manual_seed(0)
-    network = CodeNetwork(vector_width, sizes, settings).eval()
+    network = T5Decoder(vector_width, sizes, settings).eval()
     save_file({TABLE: network.codes.weight.detach().numpy()}, folder / WEIGHTS)
     graphs = {"prefix": prefix_graph(network), "step": step_graph(network), **head_graphs(network)}
     for name, content in graphs.items():
@@ -155,10 +153,9 @@ def trained_decoders(model: Model, specs: Sequence[SystemSpec]) -> DecodersByPre
     return decoders
 
 
-def _warm_geometry(geometry: Geometry) -> QuickGeometry:
-    quick = QuickGeometry(geometry)
-    quick.warm_up()
-    return quick
+def _warm_geometry(geometry: Geometry) -> Geometry:
+    geometry.warm_up()
+    return geometry
 
 
 def _precisions(specs: Sequence[SystemSpec]) -> set[Precision]:
@@ -174,7 +171,7 @@ def engine_systems(
 
 def scan_systems(world: World, k: int = 10) -> list[TimedSystem]:
     """Exhaustive scans: of int8 embeddings ("bytes") in one modality and in all, and of codes by tables."""
-    geometry = QuickGeometry(Geometry(world.codebooks, TEMPERATURE))
+    geometry = Geometry(world.codebooks, TEMPERATURE)
     engine = Engine(world.segments, geometry, world.codebooks, world.rerank_weight)
     systems = []
     for name, modality_given, by_embeddings in (
@@ -189,7 +186,7 @@ def scan_systems(world: World, k: int = 10) -> list[TimedSystem]:
             embeddings = world.query_embeddings[queries] if by_embeddings else None
             modality_codes = world.query_modality_codes[queries] if modality_given else None
             vectors = world.query_vectors[queries]
-            return engine.search(vectors, embeddings, first=modality_codes, k=k, mode="scan").rows
+            return engine.search(vectors, embeddings, modality_code=modality_codes, k=k, mode="scan").rows
 
         searched = _searched_bytes(world, embeddings=by_embeddings, norms=not by_embeddings)
         systems.append(TimedSystem(name, run, bytes_per_item=searched / len(world), build_s=world.pack_s))
@@ -203,7 +200,7 @@ def _engine_system(world: World, spec: SystemSpec, decoder: Decoder, k: int) -> 
         hits = engine.search(
             world.query_vectors[queries],
             world.query_embeddings[queries],
-            first=world.query_modality_codes[queries] if spec.modality_given else None,
+            modality_code=world.query_modality_codes[queries] if spec.modality_given else None,
             k=k,
             beams=BEAMS,
             mode=spec.mode,
@@ -228,6 +225,6 @@ def _searched_bytes(world: World, *, embeddings: bool, norms: bool) -> int:
     """The bytes that a search reads: packed codes, int8 embeddings, half squared norms of codes."""
     total = 0
     for segment in world.segments:
-        arrays = [segment.coarse if embeddings else None, segment.halves if norms else None]
+        arrays = [segment.embeddings_int8 if embeddings else None, segment.half_sq_norms if norms else None]
         total += segment.packed.nbytes + sum(array.nbytes for array in arrays if array is not None)
     return total

@@ -16,7 +16,7 @@ from genius.bench.timing import one_thread
 from genius.bench.world import open_world
 from genius.display import Table
 from genius.errors import GeniusError
-from genius.search.hits import Mode
+from genius.search.engine import Mode
 
 START_SECONDS = 600
 """How long a worker may take to open its files and to compile."""

@@ -17,9 +17,9 @@ import numpy as np
 from genius.errors import InputError
 from genius.index.index import Index
 from genius.progress import bar
-from genius.search.asked import halves
 from genius.search.codes import PackedCodes
-from genius.search.segment_view import Part
+from genius.search.scoring import half_sq_norms
+from genius.search.segment_view import SegmentView
 
 BLOCK = 1 << 14
 """Items that are made or read at a time."""
@@ -48,7 +48,7 @@ class World:
         rerank_weight: the weight of embeddings in re-ranking, against that of codes.
     """
 
-    segments: list[Part]
+    segments: list[SegmentView]
     codebooks: list[np.ndarray]
     query_vectors: np.ndarray
     query_embeddings: np.ndarray
@@ -75,8 +75,8 @@ class World:
         """The embeddings of rows, restored from int8: float32 [rows, width]."""
         embeddings = np.empty((len(rows), self.width), np.float32)
         for segment, places, own_rows in self._split(rows):
-            assert segment.coarse is not None
-            embeddings[places] = segment.coarse[own_rows] * np.float32(segment.scale)
+            assert segment.embeddings_int8 is not None
+            embeddings[places] = segment.embeddings_int8[own_rows] * np.float32(segment.scale)
         return embeddings
 
     def item_codes(self, rows: np.ndarray) -> np.ndarray:
@@ -86,7 +86,7 @@ class World:
             codes[places] = segment.packed.codes(own_rows)
         return codes
 
-    def _split(self, rows: np.ndarray) -> Iterator[tuple[Part, np.ndarray, np.ndarray]]:
+    def _split(self, rows: np.ndarray) -> Iterator[tuple[SegmentView, np.ndarray, np.ndarray]]:
         """Each segment, the places in `rows` that belong to it, and its own numbers for these rows."""
         first = 0
         for segment in self.segments:
@@ -131,7 +131,7 @@ def make_world(
         (random.normal(size=(size, width)) * width**-0.5 * 0.6**level).astype(np.float32)
         for level, size in enumerate(sizes)
     ]
-    arrays = {**packed.arrays(), "half_sq_norms": halves(packed, codebooks)}
+    arrays = {**packed.arrays(), "half_sq_norms": half_sq_norms(packed, codebooks)}
     arrays |= {f"codebook_{level}": codebook for level, codebook in enumerate(codebooks)}
     _write_embeddings(folder / "int8_embeddings.npy", packed, codebooks, random)
     chosen = random.integers(0, count, queries)
@@ -163,10 +163,13 @@ def open_world(folder: Path, sizes: Sequence[int]) -> World:
     """The world that `make_world` wrote to a folder, memory-mapped: any number of processes share it."""
     arrays = {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
     embeddings = arrays["int8_embeddings"]
-    names = [name for name in arrays if name in ("hi", "lo", "firsts", "cells")]
+    names = [name for name in arrays if name in ("hi", "lo", "modality_starts", "cell_starts")]
     packed = PackedCodes.from_arrays({name: arrays[name] for name in names}, sizes, 1, len(embeddings))
-    segment = Part(
-        packed, coarse=embeddings, scale=_scale(embeddings.shape[1]), halves=arrays["half_sq_norms"]
+    segment = SegmentView(
+        packed,
+        embeddings_int8=embeddings,
+        scale=_scale(embeddings.shape[1]),
+        half_sq_norms=arrays["half_sq_norms"],
     )
     codebooks = [np.array(arrays[f"codebook_{level}"]) for level in range(len(sizes))]
     query_vectors = np.array(arrays["query_vectors"])
@@ -204,7 +207,7 @@ def world_of_index(index: Index, queries: int, seed: int = 0) -> World:
     Raises InputError if items were removed, since rival systems would still hold them.
     """
     random = np.random.default_rng(seed)
-    quantizer, segments = index.model.quantizer, index.searcher.engine().parts
+    quantizer, segments = index.model.quantizer, index.searcher.engine().segments
     if any(segment.allowed is not None for segment in segments):
         raise InputError("some items were removed: purge them first with `genius compact`", path=index.path)
     no_queries = np.zeros((0, index.model.width), np.float32)

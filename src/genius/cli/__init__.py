@@ -1,4 +1,8 @@
-"""The `genius` command: thin, it parses, calls and prints. One file per command."""
+"""The `genius` command. Each file holds one command, which parses its options, calls the library and prints.
+
+`main` is the entry point, `app` the Typer application. Nothing heavy is imported before a command runs, so
+that `--help` is quick; a command may import everything.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +20,31 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    epilog="Every command has an example: genius COMMAND --help. --debug shows where an error comes from.",
+    epilog="Every command has an example: genius COMMAND --help. --debug shows the traceback of an error.",
 )
 for command in (show, fetch, encode, train, doctor, index, change, search, serve, evaluate, bench, demo):
     command.register(app)
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"genius {__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def _options(
+def _global_options(
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Show the version."
+        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
-    """Options that stand before the command."""
+    """Options before the command."""
 
 
 def main() -> None:
     """Run the command line; an error is one sentence on standard error and an exit code.
 
-    2 for the user's input, 1 for anything else, 130 for Ctrl-C; --debug, anywhere, shows the traceback.
+    The code is 2 for wrong input, 130 for Ctrl-C and 1 for anything else; --debug shows the traceback.
     """
     debug = "--debug" in sys.argv[1:]
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]

@@ -1,4 +1,4 @@
-"""`genius add`, `genius remove`, `genius compact`: an index that is there, changed."""
+"""`genius add`, `genius remove`, `genius compact`: changes to an existing index."""
 
 from __future__ import annotations
 
@@ -29,12 +29,17 @@ def add(
     source: Annotated[
         Path, typer.Argument(help="A collection: folder, JSONL, CSV, Parquet, tar, M-BEIR tree.")
     ],
-    workers: Annotated[int, typer.Option(help="Processes; 0 is one per core.")] = 1,
-    root: Annotated[Path | None, typer.Option(help="Where a table's pictures are, if not beside it.")] = None,
+    workers: Annotated[int, typer.Option(help="The number of processes; 0 is one per core.")] = 1,
+    root: Annotated[
+        Path | None, typer.Option(help="The folder of a table's images, if not beside it.")
+    ] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
     model: _Model = None,
 ) -> None:
-    """Add the items of SOURCE to INDEX, to be found at once; an id that is there gets its new content."""
+    """Add the items of SOURCE to INDEX; one whose id exists replaces the item that has it.
+
+    Searches find them at once, also those of a running service.
+    """
     from genius.index.index import Index
 
     counted = collect(source, root, strict)
@@ -44,13 +49,13 @@ def add(
 
 def remove(
     index: _Index,
-    ids: Annotated[list[str] | None, typer.Argument(help="The ids of items.", show_default=False)] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="The ids of the items.", show_default=False)] = None,
     listed: Annotated[
         str | None, typer.Option("--from", help="A file with an id on each line; - is standard input.")
     ] = None,
     model: _Model = None,
 ) -> None:
-    """Remove items from INDEX, all at one stroke."""
+    """Remove items from INDEX, all of them atomically."""
     from genius.errors import InputError
     from genius.index.index import Index
 
@@ -65,14 +70,14 @@ def remove(
 
 
 def compact(index: _Index, model: _Model = None) -> None:
-    """Make one segment of all of INDEX, and let go of what was removed."""
+    """Merge all segments of INDEX and purge removed items, which makes searches faster."""
     from genius.index.index import Index
 
     with Index.open(index, model) as target:
         done = target.compact()
         typer.echo(
             f"{index}: {len(target):,} items; {done.before:,} segments before, {done.after:,} now; "
-            f"{done.dropped:,} removed rows let go"
+            f"{done.dropped:,} removed items purged"
         )
 
 
@@ -81,7 +86,7 @@ def _lines(name: str) -> Iterator[str]:
 
     try:
         content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        # Not splitlines: an id may hold one of the characters that Unicode also calls an end of a line.
+        # Not splitlines: an id may hold one of the other characters that Unicode calls line breaks.
         yield from (id for line in content.decode().split("\n") if (id := line.removesuffix("\r")))
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", path=name) from error

@@ -1,4 +1,4 @@
-"""`genius doctor`: is this model any good, and if not, where is recall lost?"""
+"""`genius doctor`: whether a model's codes are good, and if not, where recall is lost."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from genius.errors import InputError
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius doctor model/ --tree TREE --pictures out/doctor/")(doctor)
+    app.command(epilog="Example: genius doctor model/ --tree TREE --plots out/doctor/")(doctor)
 
 
 def doctor(
     model: Annotated[Path, typer.Argument(help="The model to examine; it needs its quantizer stage.")],
-    tree: Annotated[Path, typer.Option(help="What to examine it on: an M-BEIR tree.")],
-    split: Annotated[str, typer.Option(help="train, val or test.")] = "val",
-    queries: Annotated[int, typer.Option(min=1, help="Queries of each task, at most.")] = 500,
+    tree: Annotated[Path, typer.Option(help="The data to examine it on: an M-BEIR tree.")],
+    split: Annotated[str, typer.Option(help="The queries: train, val or test.")] = "val",
+    queries: Annotated[int, typer.Option(min=1, help="The most queries of a task.")] = 500,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
-    pictures: Annotated[
-        Path | None, typer.Option(help="Where to put plots, a map, and sheets of the items of some codes.")
+    plots: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Write plots, a map, and sheets of the items of some codes here."
+        ),
     ] = None,
     code: Annotated[
         list[str] | None,
-        typer.Option(help="With --pictures: show the items of this code, as in '*,17'; repeatable."),
+        typer.Option(help="With --plots: show the items of this code, as in '*,17'; repeatable."),
     ] = None,
 ) -> None:
-    """Examine a model's codes: use, recall step by step, what survives the beam, and a verdict.
+    """Examine a model's codes: their use, recall step by step, what survives the beam, and a verdict.
 
-    Exits with 1 if the model is broken. docs/doctor.md says what each figure means.
+    Exits with 1 if the model is broken. docs/doctor.md explains each figure.
     """
     import orjson
 
@@ -47,26 +50,26 @@ def doctor(
     log_to_terminal()
     if split not in SPLITS:
         raise InputError(f"--split should be one of {', '.join(SPLITS)}, but is {split!r}")
-    if code and pictures is None:
-        raise InputError("--code chooses what is shown: say with --pictures where to put it")
+    if code and plots is None:
+        raise InputError("--code chooses what is shown: say with --plots where to put it")
     patterns = [parse_pattern(text) for text in code or ()]
     chosen: Any = split
-    examination = examine(Tree(tree), Model.open(model), cache=default_cache(), split=chosen, queries=queries)
+    examined = examine(Tree(tree), Model.open(model), cache=default_cache(), split=chosen, queries=queries)
     if as_json:
-        typer.echo(orjson.dumps(json_of(examination.health, examination.verdict)).decode())
+        typer.echo(orjson.dumps(json_of(examined.health, examined.verdict)).decode())
     else:
-        for table in tables(examination.health):
+        for table in tables(examined.health):
             table.print()
-        _say(examination.verdict)
-    if pictures is not None:
-        for path in write_report_images(examination, pictures, patterns):
+        _print_verdict(examined.verdict)
+    if plots is not None:
+        for path in write_report_images(examined, plots, patterns):
             typer.echo(path, err=True)
-    if examination.verdict.state == "broken":
+    if examined.verdict.state == "broken":
         raise typer.Exit(1)
 
 
-def _say(verdict: Any) -> None:
-    """The verdict with its reasons, and what to change."""
+def _print_verdict(verdict: Any) -> None:
+    """Print the verdict with its reasons, and what to change."""
     colours = {"healthy": "green", "weak": "yellow", "broken": "red"}
     typer.secho(verdict.summary, fg=colours[verdict.state], bold=True)
     for name, reasons in (("because", verdict.reasons), ("by the way", verdict.advice)):

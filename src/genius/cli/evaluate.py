@@ -1,4 +1,4 @@
-"""`genius evaluate`: M-BEIR's protocol on a tree."""
+"""`genius evaluate`: a model's figures by M-BEIR's protocol."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ def evaluate(
     tree: Annotated[Path, typer.Argument(help="The benchmark: an M-BEIR tree.")],
     model: Annotated[Path, typer.Option("--model", "-m", help="The model to evaluate.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where to put tables, runs and plot.")
+        Path | None, typer.Option("--out", "-o", help="Write tables, runs and a plot into this folder.")
     ] = None,
-    pool: Annotated[str, typer.Option(help="local, union or both.")] = "both",
-    split: Annotated[str, typer.Option(help="val or test.")] = "test",
+    pool: Annotated[str, typer.Option(help="The pools to search: local, union or both.")] = "both",
+    split: Annotated[str, typer.Option(help="The queries: val or test.")] = "test",
     task: Annotated[
-        list[str] | None, typer.Option(help="Only this task, as in fashion_task7; repeatable.")
+        list[str] | None, typer.Option(help="Only this task, such as fashion_task7; repeatable.")
     ] = None,
     system: Annotated[
-        list[str] | None, typer.Option(help="Only this system, as in dense-fair or default; repeatable.")
+        list[str] | None, typer.Option(help="Only this system, such as dense or default; repeatable.")
     ] = None,
     exclude_query_item: Annotated[
-        bool, typer.Option(help="Leave out items whose picture or text is the query's own.")
+        bool, typer.Option(help="Leave out items with the image or the text of the query.")
     ] = False,
     want: Annotated[
-        str, typer.Option(help="Whether searches by code are told the wanted modality: known or inferred.")
+        str, typer.Option(help="Whether searches by code know the wanted modality: known or inferred.")
     ] = "known",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line instead.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line instead.")] = False,
 ) -> None:
-    """Search every task's queries in its local pool and in the union, and measure."""
+    """Search every task's queries in its local pool and in the union of all pools, and measure."""
     import orjson
 
     from genius.encode.pipeline import default_cache
@@ -52,9 +52,9 @@ def evaluate(
         ("split", split, ("val", "test")),
         ("want", want, ("known", "inferred")),
     )
-    for name, value, known in choices:
-        if value not in known:
-            raise InputError(f"--{name} should be one of {', '.join(known)}, but is {value!r}")
+    for name, value, allowed in choices:
+        if value not in allowed:
+            raise InputError(f"--{name} should be one of {', '.join(allowed)}, but is {value!r}")
     pools: Any = ("local", "union") if pool == "both" else (pool,)
     chosen: Any = split
     result = evaluate_model(
@@ -69,8 +69,8 @@ def evaluate(
         cache=default_cache(),
     )
     if as_json:
-        for one in result.evaluation.measurements:
-            typer.echo(orjson.dumps(dataclasses.asdict(one)).decode())
+        for measurement in result.evaluation.measurements:
+            typer.echo(orjson.dumps(dataclasses.asdict(measurement)).decode())
     else:
         for name in pools:
             table(result.evaluation, name).print()

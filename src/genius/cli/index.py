@@ -1,4 +1,4 @@
-"""`genius index`: a collection made ready to be searched."""
+"""`genius index`: an index of a collection."""
 
 from __future__ import annotations
 
@@ -22,34 +22,37 @@ def index(
         Path, typer.Argument(help="A collection: folder, JSONL, CSV, Parquet, tar, M-BEIR tree.")
     ],
     model: Annotated[Path, typer.Option("--model", "-m", help="The model that codes the items.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the index is, or shall be.")],
-    workers: Annotated[int, typer.Option(help="Processes; 0 is one per core.")] = 0,
-    root: Annotated[Path | None, typer.Option(help="Where a table's pictures are, if not beside it.")] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The index: a new one, or an existing one to continue.")
+    ],
+    workers: Annotated[int, typer.Option(help="The number of processes; 0 is one per core.")] = 0,
+    root: Annotated[
+        Path | None, typer.Option(help="The folder of a table's images, if not beside it.")
+    ] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
     embeddings: Annotated[
         str | None,
         typer.Option(
-            help="What a new index keeps of items to re-rank them by: int8 (3 bytes a number, quickest; the "
+            help="What a new index keeps of embeddings, for re-ranking: int8 (3 bytes a number, fastest; the "
             "default), fp16 (2 bytes a number) or none (codes alone)."
         ),
     ] = None,
 ) -> None:
-    """Put the items of SOURCE into an index; stopped, it goes on where it was when it is started again."""
+    """Put the items of SOURCE into an index; after an interruption, start it again to continue."""
     from genius.errors import InputError
     from genius.index.index import Index
     from genius.index.snapshot import is_index
 
     counted = collect(source, root, strict)
     kept: Any = embeddings or "int8"
-    there = is_index(out)
-    with Index.open(out, model) if there else Index.create(out, model, embeddings=kept) as target:
-        if embeddings and target.coding.embeddings != embeddings:
-            raise InputError(f"this index keeps {target.coding.embeddings}: make another one", path=out)
+    with Index.open(out, model) if is_index(out) else Index.create(out, model, embeddings=kept) as target:
+        if embeddings and target.format.embeddings != embeddings:
+            raise InputError(f"this index keeps {target.format.embeddings}: make another one", path=out)
         add_all(target, out, *counted, strict=strict, workers=workers)
 
 
 def collect(source: Path, root: Path | None, strict: bool) -> tuple[Collection, int]:
-    """The collection at `source`, and how many items it has; read before an index is made for it."""
+    """The collection at `source` and its number of items, read before an index is made for it."""
     from genius.data.read import read
     from genius.progress import log_to_terminal, track
 
@@ -61,7 +64,7 @@ def collect(source: Path, root: Path | None, strict: bool) -> tuple[Collection, 
 def add_all(
     target: Index, name: Path, collection: Collection, total: int, *, strict: bool, workers: int
 ) -> None:
-    """Add a collection to an index, and say what became of it."""
+    """Add a collection to an index, and print how many items were added and which failed."""
     from genius.cli.show import show_failures
     from genius.runtime import cores
 

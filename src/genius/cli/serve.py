@@ -17,24 +17,25 @@ def register(app: typer.Typer) -> None:
 def serve(
     index: Annotated[Path, typer.Argument(help="The index to serve.")],
     host: Annotated[
-        str, typer.Option(help="The address to listen at; 0.0.0.0 is open to the network.")
+        str, typer.Option(help="The address to listen at; 0.0.0.0 opens it to the network.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is any that is free.")] = 8000,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that share the port.")] = 1,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, help="The number of processes that share the port.")] = 1,
     token: Annotated[
         str | None,
         typer.Option(
             envvar="GENIUS_TOKEN",
-            help="Who asks must show this; better given by the variable or a file, as commands can be seen.",
+            help="Refuse requests without this token; others on the machine can see it, unless it comes from "
+            "the variable or a file.",
         ),
     ] = None,
-    token_file: Annotated[Path | None, typer.Option(help="A file that holds the token.")] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Items can't be changed.")] = False,
+    token_file: Annotated[Path | None, typer.Option(help="A file with the token.")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse to change items.")] = False,
     allow_name: Annotated[
         list[str] | None,
-        typer.Option(help="Another host name to answer to, on loopback without a token; repeatable."),
+        typer.Option(help="One more host name to answer to, on loopback without a token; repeatable."),
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Searches done together at the most.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, help="The most searches done together.")] = 32,
     model: Annotated[
         Path | None, typer.Option("--model", "-m", help="The index's model, if it was moved.")
     ] = None,
@@ -63,15 +64,17 @@ def serve(
         workers=workers,
         token=token,
         read_only=read_only,
-        names=tuple(allow_name or ()),
+        allowed_names=tuple(allow_name or ()),
         limits=Limits(batch=batch),
     )
 
-    def tell(started: Started) -> None:
+    def announce(started: Started) -> None:
         typer.echo(f"{index}: {started.items:,} items at {started.url} (Ctrl-C stops it)")
         if not settings.loopback and settings.token is None:
             rights = "search" if read_only else "search and change"
-            message = f"note: whoever reaches this port can {rights} the index; a token keeps others out"
+            message = (
+                f"note: everybody who reaches this port can {rights} the index; a token keeps others out"
+            )
             typer.secho(message, fg="yellow", err=True)
 
-    run(settings, tell)
+    run(settings, announce)

@@ -1,4 +1,4 @@
-"""`genius show`: what any artifact or data source is, what made it and whether it is whole."""
+"""`genius show`: what an artifact, index or collection is, what made it, and whether it is intact."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 from genius.display import Table, size
 
 if TYPE_CHECKING:
+    from genius.data.mbeir import Tree
     from genius.data.records import Item
 
 _LISTED_FILES = 8
@@ -41,7 +42,7 @@ def show(
     if is_index(path):
         _show_index(path, verify, as_json)
         return
-    collection = is_tree(path)  # the demo corpus is both: an artifact, and a collection to look into
+    collection = is_tree(path)  # the demo corpus is both, an artifact and a collection
     if storage.is_artifact(path):
         _show_artifact(path, verify, as_json and not collection)
     if collection or not storage.is_artifact(path):
@@ -84,21 +85,21 @@ def _show_index(path: Path, verify: bool, as_json: bool) -> None:
 
     from genius.index.inspect import describe
 
-    found = describe(path, verify=verify)
+    facts = describe(path, verify=verify)
     if as_json:
-        typer.echo(orjson.dumps(found).decode())
+        typer.echo(orjson.dumps(facts).decode())
         return
-    facts = Table(("", ""), title=f"{path}: index of {found['items']:,} items, {size(found['bytes'])}")
-    facts.add("whole", "yes, every byte" if verify else "yes; --verify checks the catalogue and every byte")
-    facts.add("made by", f"{found['made_by']} at {found['made_at']}")
-    facts.add("model", f"{found['model']['path']} ({found['model']['fingerprint'][:12]})")
-    facts.add("codes", " × ".join(map(str, found["coding"]["sizes"])))
-    facts.add("embeddings", found["coding"].get("embeddings", "int8"))
-    for name, count in found["modalities"].items():
-        facts.add(name, count)
-    for name in ("segments", "removed", "version"):
-        facts.add(name, found[name])
-    facts.print()
+    table = Table(("", ""), title=f"{path}: index of {facts['items']:,} items, {size(facts['bytes'])}")
+    table.add("whole", "yes, every byte" if verify else "yes; --verify checks the catalogue and every byte")
+    table.add("made by", f"{facts['made_by']} at {facts['made_at']}")
+    table.add("model", f"{facts['model']['path']} ({facts['model']['fingerprint'][:12]})")
+    table.add("codes", " × ".join(map(str, facts["codes"]["sizes"])))
+    table.add("embeddings", facts["codes"]["embeddings"])
+    for name, count in facts["modalities"].items():
+        table.add(name, count)
+    for name in ("segments", "tombstones", "version"):
+        table.add(name, facts[name])
+    table.print()
 
 
 def _show_collection(path: Path, root: Path | None, strict: bool, sheet: Path | None, as_json: bool) -> None:
@@ -143,30 +144,30 @@ def _show_collection(path: Path, root: Path | None, strict: bool, sheet: Path | 
         typer.echo(f"contact sheet: {sheet}")
 
 
-def _tree_tables(tree: Any) -> list[Table]:
-    """The queries by task and split, and the items by pool and modality, of an M-BEIR tree."""
+def _tree_tables(tree: Tree) -> list[Table]:
+    """The numbers of queries by task and split, and of items by pool and modality."""
     from genius.data.mbeir import SPLITS
     from genius.progress import track
 
     tasks = {split: tree.tasks(split) for split in SPLITS}
     queries = Table(("task", "asks with", "for", *SPLITS), title="queries")
     for task in dict.fromkeys(itertools.chain(*tasks.values())):
-        counts = [
+        queries_by_split = [
             sum(1 for _ in track(tree.queries(split, task), f"{task} {split}", unit="queries"))
             if task in tasks[split]
             else None
             for split in SPLITS
         ]
-        queries.add(str(task), task.query.value, task.target.value, *counts)
+        queries.add(str(task), task.query.value, task.target.value, *queries_by_split)
     pools = Table(("pool", "image", "text", "pair"), title="pools")
     for name in tree.pools:
-        found = Counter(item.modality.value for item in track(tree.pool(name), name))
-        pools.add(name, *(found[modality] for modality in pools.columns[1:]))
+        counts = Counter(item.modality.value for item in track(tree.pool(name), name))
+        pools.add(name, *(counts[modality] for modality in pools.columns[1:]))
     return [queries, pools]
 
 
-def _write_sheet(collection: Iterable[Any], total: int, path: Path) -> None:
-    """A sheet of 36 items that lie evenly over the collection."""
+def _write_sheet(collection: Iterable[Item], total: int, path: Path) -> None:
+    """Write a contact sheet of 36 items, evenly spread over the collection."""
     from genius.data.contact_sheet import contact_sheet, save, tile_of
 
     step = max(1, total // 36)
@@ -174,7 +175,7 @@ def _write_sheet(collection: Iterable[Any], total: int, path: Path) -> None:
 
 
 def show_failures(count: int, first: list[Any]) -> None:
-    """Say how many things could not be read, and the first of them."""
+    """Print how many lines or files could not be read, and the first errors."""
     if not count:
         return
     typer.secho(f"{count:,} could not be read:", fg="yellow", err=True)
@@ -185,6 +186,6 @@ def show_failures(count: int, first: list[Any]) -> None:
 
 
 def shortened(text: str | None, letters: int = 70) -> str:
-    """A text on one line, cut where it is too long."""
+    """A text on one line, of at most `letters` characters."""
     line = " ".join((text or "").split())
     return line if len(line) <= letters else line[: letters - 1] + "…"

@@ -1,4 +1,4 @@
-"""`genius train`: a model from a recipe, stage by stage, resumable."""
+"""`genius train`: trains a model from a recipe, stage by stage, resumably."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ def register(app: typer.Typer) -> None:
 def train(
     recipe: Annotated[
         Path,
-        typer.Argument(help="A TOML file that says how to train, or the name of one of ours: demo."),
+        typer.Argument(
+            help="A TOML file that says how to train, or the name of one that ships with genius: demo."
+        ),
     ],
-    tree: Annotated[Path, typer.Option(help="What to train on: an M-BEIR tree.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to put the model.")],
-    seed: Annotated[int | None, typer.Option(help="Another seed than the recipe's.")] = None,
+    tree: Annotated[Path, typer.Option(help="The M-BEIR tree to train on.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
+    seed: Annotated[int | None, typer.Option(help="A seed instead of the recipe's.")] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Train a decoder even if the doctor calls its quantizer broken.")
     ] = False,
 ) -> None:
-    """Train a model; stopped, it goes on where it was, and stages that are done are left alone."""
+    """Train a model; an interrupted run resumes, and finished stages are skipped."""
     import dataclasses
 
     from genius.errors import require

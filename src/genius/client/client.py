@@ -1,9 +1,9 @@
-"""A service's index from Python: the same methods as an index that is open here, over HTTP.
+"""A service's index from Python: the same methods as a local index, over HTTP.
 
     client = genius.Client("http://127.0.0.1:8000")
     for hit in client.search("a dog on the beach", want="image", k=5): ...
 
-Only the standard library is needed. Errors of the service come as the errors that an index raises.
+Errors of the service are raised as the errors that an index raises.
 """
 
 from __future__ import annotations
@@ -12,83 +12,78 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote, urlencode
 
-from genius.client.remote import address, remote_hits, remote_item
-from genius.client.transport import Caller, change_fields, in_base64, requests_of
-from genius.data.images import image_source
-from genius.data.records import ImageSource, Item, Modality, Query
-from genius.decode.onnx_decoder import Precision
+from genius.client.remote import remote_hits, remote_item
+from genius.client.transport import Transport, batch_items, change_to_dict, image_to_base64, item_path
+from genius.data.records import ImageSource, Item, Query
 from genius.errors import InputError
-from genius.index.browse import Cell
-from genius.index.decoders import DecoderName
+from genius.index.cells import Cell
 from genius.index.hits import Hits
 from genius.index.ingest import Added, Change, id_of
-from genius.index.query import several
+from genius.index.query import SearchKeywords, SearchOptions, check_several, make_query
 from genius.index.writer import Compacted
-from genius.search.hits import Mode
-from genius.serve.atlas import parse_prefix, written
-from tests.oracles.beam import BEAMS
+from genius.serve.atlas import format_prefix, parse_prefix
 
 if TYPE_CHECKING:
     from PIL import Image
 
-TOGETHER = 8
-"""How many searches are under way at a time; the service does those that arrive together together."""
+CONCURRENT_SEARCHES = 8
+"""How many requests of `search_many` are under way at a time; the service batches them."""
 PAGE = 200
-"""How many items are asked for at a time."""
+"""How many items or children are fetched by one request."""
 
 
 class Client:
     """An index that a service has open.
 
     Args:
-        url: where the service is, as in http://127.0.0.1:8000.
-        token: what it wants to be shown.
+        url: the address of the service, as in http://127.0.0.1:8000.
+        token: the service's token, if it has one.
         timeout: seconds to wait for an answer.
     """
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0) -> None:
-        self._caller = Caller(url, token, timeout)
+        self._transport = Transport(url, token, timeout)
 
     def close(self) -> None:
-        """Let go of the connections."""
-        self._caller.close()
+        """Close the connections."""
+        self._transport.close()
 
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *why: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __len__(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return int(self.about()["items"])
 
     def __contains__(self, id: str) -> bool:
         return self.get(id) is not None
 
     def __iter__(self) -> Iterator[Item]:
-        """All items, in the order in which they were added, each once; they may be of different versions."""
+        """All items in the order in which they were added, each once; not all may be of one version."""
         after, seen = 0, set()
         while after is not None:
-            page = self._caller.call("GET", f"/items?{urlencode({'after': after, 'limit': PAGE})}")
+            page = self._transport.call("GET", f"/items?{urlencode({'after': after, 'limit': PAGE})}")
             for fields in page["items"]:
-                if fields["id"] not in seen:  # one that was replaced meanwhile comes again
+                if fields["id"] not in seen:  # an item that is replaced meanwhile comes again
                     seen.add(fields["id"])
                     yield self._item(fields)
             after = page["next"]
 
     @property
     def version(self) -> int:
-        """It goes up with every change of the index."""
+        """The version of the index; it grows with every change."""
         return int(self.about()["version"])
 
     def about(self) -> dict[str, Any]:
         """What is served: items, modalities, version, model, levels."""
-        found: dict[str, Any] = self._caller.call("GET", "/about")
-        return found
+        facts: dict[str, Any] = self._transport.call("GET", "/about")
+        return facts
 
     # --- searching
 
@@ -99,93 +94,54 @@ class Client:
         text: str | None = None,
         image: Path | str | bytes | Image.Image | ImageSource | None = None,
         instruction: str | None = None,
-        want: Modality | str | None = None,
-        k: int = 10,
-        beam: int = BEAMS,
-        rerank: bool | None = None,
-        mode: Mode = "auto",
-        decoder: DecoderName | str | None = None,
-        precision: Precision = "fp32",
-        filter: Mapping[str, Any] | None = None,
-        exclude: Iterable[str] = (),
         near: str | None = None,
+        **options: Unpack[SearchKeywords],
     ) -> Hits:
-        """The k items that answer best, as `Index.search` has it, in the ranking that was asked for."""
-        if isinstance(query, Query):
-            if text is not None or image is not None:
-                raise InputError("a Query holds its own text and image: give it alone")
-            text, image, want = query.text, query.image, want or query.want
-            instruction = query.instruction if instruction is None else instruction
-        elif query is not None:
-            if text is not None:
-                raise InputError("a search takes one text, and there are two")
-            text = query
-        fields: dict[str, Any] = {
-            "text": text,
-            "image": None if image is None else in_base64(image_source(image)),
-            "instruction": instruction,
-            "want": None if want is None else Modality.parse(want).value,
-            "k": k,
-            "beam": beam,
-            "rerank": rerank,
-            "mode": mode,
-            "decoder": decoder,
-            "precision": precision,
-            "filter": None if filter is None else dict(filter),
-            "exclude": [exclude] if isinstance(exclude, str) else list(exclude),
-            "near": near,
-        }
-        asked = {name: value for name, value in fields.items() if value not in (None, [])}
-        answer = self._caller.call("POST", "/search", asked)
-        hits, plain = remote_hits(self._caller, asked, answer["hits"]), _plain(rerank, mode)
-        found = {name: answer[name] for name in ("notes", "mode", "decoder", "under")}
-        return Hits(hits if plain else [], [] if plain else hits, rerank=not plain, **found)
+        """The k best hits, as `Index.search` finds them, in the requested ranking only."""
+        chosen = SearchOptions.of(**options)
+        if near is not None and query is text is image is instruction is None:
+            return self._search({"near": near}, chosen)
+        fields = _query_fields(make_query(query, text, image, instruction))
+        return self._search({**fields, "near": near}, chosen)
 
-    def search_many(
-        self,
-        queries: Iterable[Query | str],
-        *,
-        want: Modality | str | None = None,
-        k: int = 10,
-        beam: int = BEAMS,
-        rerank: bool | None = None,
-        mode: Mode = "auto",
-        decoder: DecoderName | str | None = None,
-        precision: Precision = "fp32",
-        filter: Mapping[str, Any] | None = None,
-        exclude: Iterable[str] = (),
-    ) -> list[Hits]:
-        """What answers each query; they may see different versions of the index, if it is being changed."""
-        left_out = [exclude] if isinstance(exclude, str) else list(exclude)
+    def search_many(self, queries: Iterable[Query | str], **options: Unpack[SearchKeywords]) -> list[Hits]:
+        """The hits of each query; if the index is being changed, they may be of different versions."""
+        chosen = SearchOptions.of(**options)
 
-        def one(query: Query | str) -> Hits:
-            options: dict[str, Any] = {"mode": mode, "decoder": decoder, "precision": precision}
-            options |= {"filter": filter, "exclude": left_out}
-            return self.search(query, want=want, k=k, beam=beam, rerank=rerank, **options)
+        def search(query: Query | str) -> Hits:
+            return self._search(_query_fields(make_query(query, None, None, None)), chosen)
 
-        with ThreadPoolExecutor(TOGETHER) as threads:
-            return list(threads.map(one, several(queries)))
+        with ThreadPoolExecutor(CONCURRENT_SEARCHES) as threads:
+            return list(threads.map(search, check_several(queries)))
+
+    def _search(self, query: Mapping[str, Any], options: SearchOptions) -> Hits:
+        fields = {**query, **options.to_dict()}
+        fields["want"] = fields["want"] or query.get("want")
+        request = {name: value for name, value in fields.items() if value not in (None, [])}
+        answer = self._transport.call("POST", "/search", request)
+        return remote_hits(self._transport, request, answer, rerank=options.reranks)
 
     # --- items
 
     def get(self, id: str) -> Item | None:
-        """The item with this id, if there is one."""
-        fields = self._caller.call("GET", address(id), missing=True)
+        """The item with this id, or None."""
+        fields = self._transport.call("GET", item_path(id), may_be_missing=True)
         return None if fields is None else self._item(fields)
 
     def code(self, id: str) -> tuple[int, ...] | None:
-        """The code of the item with this id, if there is one."""
-        fields = self._caller.call("GET", address(id), missing=True)
+        """The code of the item with this id, or None."""
+        fields = self._transport.call("GET", item_path(id), may_be_missing=True)
         return None if fields is None else tuple(fields["code"])
 
     def add(self, items: Iterable[Item], *, strict: bool = False) -> Added:
-        """Add items; one whose id is there takes its place. Says what became of them.
+        """Add items; one whose id exists replaces the item that has it. Returns what became of them.
 
-        What can't be read is left out and reported, or raised if `strict`.
+        An item that can't be read is left out and reported, or raised if `strict`.
         """
         report = Added()
-        for some in requests_of(items, partial(report.fail, strict=strict)):
-            answer = self._caller.call("POST", "/items", {"items": some, "strict": strict}, reported=True)
+        for batch in batch_items(items, partial(report.fail, strict=strict)):
+            request = {"items": batch, "strict": strict}
+            answer = self._transport.call("POST", "/items", request, accept_report=True)
             report.added += answer["added"]
             report.replaced += answer["replaced"]
             report.known += answer["known"]
@@ -194,12 +150,13 @@ class Client:
         return report
 
     def update(self, changes: Iterable[Change], *, strict: bool = False) -> Added:
-        """Change items that are there, as `Index.update` does; an id that is not there is a failure."""
+        """Change existing items, as `Index.update` does; an id that does not exist is a failure."""
         report = Added()
         for change in changes:
             id = id_of(change)
             try:
-                answer = self._caller.call("PATCH", address(id), change_fields(change), missing=True)
+                request = change_to_dict(change)
+                answer = self._transport.call("PATCH", item_path(id), request, may_be_missing=True)
                 if answer is None:
                     raise InputError("is not in the index: add it")
             except InputError as error:
@@ -210,36 +167,46 @@ class Client:
         return report
 
     def remove(self, ids: Iterable[str] | str) -> int:
-        """Remove items; says how many there were. Ids that are not there are let pass."""
+        """Remove items and return how many there were; ids that don't exist are ignored."""
         removed = 0
         for id in [ids] if isinstance(ids, str) else ids:
-            answer = self._caller.call("DELETE", address(id), missing=True)
+            answer = self._transport.call("DELETE", item_path(id), may_be_missing=True)
             removed += 0 if answer is None else int(answer["removed"])
         return removed
 
     def compact(self) -> Compacted:
-        """Make one segment of all, without what was removed."""
-        return Compacted(**self._caller.call("POST", "/compact", {}))
+        """Merge all segments and purge removed items."""
+        return Compacted(**self._transport.call("POST", "/compact", {}))
 
     def cell(self, prefix: Sequence[int | None] = (), items: int = 0) -> Cell:
-        """What lies under a prefix of codes, with so many of its items."""
-        start, children = 0, []
-        while True:
-            asked = {"start": start, "children": 200, "samples": 0 if start else items, "child_samples": 0}
-            place = f"/codes/{quote(written(tuple(prefix)))}?{urlencode(asked)}"
-            found = self._caller.call("GET", place)
-            if not start:
-                first = found
-            children += [(child["code"], child["count"]) for child in found["children"]]
-            start += 200
-            if start >= found["children_total"]:
-                some = tuple(self._item(item) for item in first["items"])
-                return Cell(parse_prefix(first["prefix"]), first["count"], tuple(children), some)
+        """The cell under a prefix of codes, with up to so many of its items."""
+        first = answer = self._cell_page(prefix, 0, items)
+        children = list(answer["children"])
+        while len(children) < answer["children_total"] and answer["children"]:
+            answer = self._cell_page(prefix, len(children), 0)
+            children += answer["children"]
+        return Cell(
+            parse_prefix(first["prefix"]),
+            first["count"],
+            tuple((child["code"], child["count"]) for child in children),
+            tuple(self._item(fields) for fields in first["items"]),
+        )
+
+    def _cell_page(self, prefix: Sequence[int | None], start: int, items: int) -> Any:
+        """A cell with a page of its children, from `start` on."""
+        parameters = {"start": start, "children": PAGE, "samples": items, "child_samples": 0}
+        path = f"/codes/{quote(format_prefix(tuple(prefix)))}?{urlencode(parameters)}"
+        return self._transport.call("GET", path)
 
     def _item(self, fields: Mapping[str, Any]) -> Item:
-        return remote_item(self._caller, fields)
+        return remote_item(self._transport, fields)
 
 
-def _plain(rerank: bool | None, mode: Mode) -> bool:
-    """Whether items come in the order of their codes' probabilities."""
-    return mode == "paper" if rerank is None else not rerank
+def _query_fields(query: Query) -> dict[str, Any]:
+    """A query as JSON fields. Raises InputError for an image that can't be read."""
+    return {
+        "text": query.text,
+        "image": None if query.image is None else image_to_base64(query.image),
+        "instruction": query.instruction,
+        "want": None if query.want is None else query.want.value,
+    }

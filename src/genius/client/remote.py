@@ -1,30 +1,24 @@
-"""Items and hits that a service has: what is large or takes long comes when somebody looks at it."""
+"""Items and hits of a service; images and the paths of hits are fetched when they are first read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-from urllib.parse import quote
 
-from genius.client.transport import Caller
+from genius.client.transport import Transport, item_path
 from genius.data.records import Item
 from genius.errors import GeniusError
-from genius.index.hits import Hit
+from genius.index.hits import Hit, Hits
 from genius.serve.thumbnails import SIZES
-
-
-def address(id: str) -> str:
-    """Where an item is."""
-    return f"/items/{quote(id, safe='')}"
 
 
 @dataclass(frozen=True)
 class RemoteImage:
-    """The picture of an item that a service has; what comes is written anew, and at most 1536 pixels wide."""
+    """The image of a service's item; it comes encoded anew, and at most 1536 pixels wide."""
 
-    caller: Caller
+    transport: Transport
     id: str
 
     @property
@@ -34,62 +28,75 @@ class RemoteImage:
 
     def read(self) -> bytes:
         """The bytes, as WebP."""
-        found: bytes = self.caller.call("GET", f"{address(self.id)}/image?size={SIZES[-1]}")
-        return found
+        content: bytes = self.transport.call("GET", f"{item_path(self.id)}/image?size={SIZES[-1]}")
+        return content
 
 
-def remote_item(caller: Caller, fields: Mapping[str, Any]) -> Item:
-    """An item from what a service says of it."""
-    image = RemoteImage(caller, fields["id"]) if fields["has_image"] else None
+def remote_item(transport: Transport, fields: Mapping[str, Any]) -> Item:
+    """An item from its JSON fields."""
+    image = RemoteImage(transport, fields["id"]) if fields["has_image"] else None
     return Item(fields["id"], fields["text"], image, fields["metadata"])
 
 
-def remote_hits(caller: Caller, asked: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> list[Hit]:
-    """Hits from what a service answered to what was asked."""
-    paths = _Paths(caller, asked)
-    return [RemoteHit(paths, remote_item(caller, hit["item"]), hit) for hit in found]
+def remote_hits(
+    transport: Transport, request: Mapping[str, Any], answer: Mapping[str, Any], *, rerank: bool
+) -> Hits:
+    """The hits of a service's answer to a search request; only the requested ranking is there."""
+    explanation = _Explanation(transport, request)
+    hits = [_remote_hit(transport, explanation, hit) for hit in answer["hits"]]
+    return Hits(
+        [] if rerank else hits,
+        hits if rerank else [],
+        rerank=rerank,
+        notes=answer["notes"],
+        mode=answer["mode"],
+        decoder=answer["decoder"],
+        num_candidates=answer["num_candidates"],
+    )
 
 
-class _Paths:
-    """The paths to all hits of a search, for which it is done once more."""
+def _remote_hit(transport: Transport, explanation: _Explanation, fields: Mapping[str, Any]) -> Hit:
+    item, code = remote_item(transport, fields["item"]), tuple(fields["code"])
+    path = RemotePath(explanation, item.id, code)
+    return Hit(item, fields["rank"], fields["score"], fields["cosine"], code, path)
 
-    def __init__(self, caller: Caller, asked: Mapping[str, Any]) -> None:
-        self._caller, self._asked = caller, asked
+
+class _Explanation:
+    """The answer to a search request with the paths to all hits, for which it is sent once more."""
+
+    def __init__(self, transport: Transport, request: Mapping[str, Any]) -> None:
+        self._transport, self._request = transport, request
 
     @cached_property
-    def _found(self) -> dict[str, Mapping[str, Any]]:
-        answer = self._caller.call("POST", "/search", {**self._asked, "explain": True})
+    def hits(self) -> dict[str, Mapping[str, Any]]:
+        """The hits by item id."""
+        answer = self._transport.call("POST", "/search", {**self._request, "explain": True})
         return {hit["item"]["id"]: hit for hit in answer["hits"]}
 
-    def of(self, id: str, code: tuple[int, ...], name: str) -> tuple[Any, ...]:
-        """The path to an item. Raises GeniusError if it is no longer found."""
-        hit = self._found.get(id)
-        if hit is None or tuple(hit["code"]) != code:
-            raise GeniusError(f"the index has changed, and item {id!r} is not found as before: search again")
-        return tuple(hit[name])
 
+@dataclass(frozen=True)
+class RemotePath:
+    """The path to a hit, fetched when it is first read (`hits.CodePath`)."""
 
-class RemoteHit(Hit):
-    """A hit whose path is asked for when somebody looks at it."""
+    explanation: _Explanation
+    id: str
+    code: tuple[int, ...]
 
-    def __init__(self, paths: _Paths, item: Item, found: Mapping[str, Any]) -> None:
-        known = {name: found[name] for name in ("rank", "score", "cosine")}
-        self.__dict__.update(known, item=item, code=tuple(found["code"]), _paths=paths)
-
-    @cached_property
+    @property
     def log_probabilities(self) -> tuple[float, ...]:
-        """Of each level's code, given those before."""
-        return self._path("log_probabilities")
+        """The log-probability of each level's code given those before."""
+        return self._field("log_probabilities")
 
-    @cached_property
-    def below(self) -> tuple[int, ...]:
-        """How many items share the beginning of the code, up to each level."""
-        return self._path("below")
+    @property
+    def prefix_counts(self) -> tuple[int, ...]:
+        """The number of items that share the code up to each level."""
+        return self._field("prefix_counts")
 
-    def _path(self, name: str) -> tuple[Any, ...]:
-        paths: _Paths = self.__dict__["_paths"]
-        return paths.of(self.item.id, self.code, name)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Sent elsewhere it is a plain hit, as the connection is not."""
-        return Hit, tuple(getattr(self, field.name) for field in fields(Hit))
+    def _field(self, name: str) -> tuple[Any, ...]:
+        """A field of the hit. Raises GeniusError if the item is no longer found."""
+        hit = self.explanation.hits.get(self.id)
+        if hit is None or tuple(hit["code"]) != self.code:
+            raise GeniusError(
+                f"the index has changed, and item {self.id!r} is not found as before: search again"
+            )
+        return tuple(hit[name])

@@ -1,4 +1,4 @@
-"""Calls to a service: connections that are kept, and its refusals as our errors."""
+"""HTTP calls to a service: kept-alive connections, its errors as ours, and items as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import http.client
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import orjson
 
@@ -15,13 +15,18 @@ from genius.data.images import image_source
 from genius.data.records import ImageSource, Item
 from genius.errors import DamagedError, GeniusError, InputError, MismatchError
 from genius.index.ingest import Change
-from genius.serve.config import MEGABYTE, MOST_ITEMS, plain_token
+from genius.serve.config import MAX_ITEMS, MEGABYTE, clean_token
 
-_KINDS: dict[str, type[GeniusError]] = {"damaged": DamagedError, "mismatch": MismatchError}
+BATCH_BYTES = 16 * MEGABYTE
+"""About how many bytes of items are sent in one request."""
+
+_INPUT_STATUSES = (400, 404, 413, 415, 422)
+_ERRORS: dict[str, type[GeniusError]] = {"damaged": DamagedError, "mismatch": MismatchError}
+"""The errors of a service that have classes of their own, by kind."""
 
 
-class Caller:
-    """Speaks to one service, for any number of threads; connections are kept for whoever is next."""
+class Transport:
+    """Calls one service, from any number of threads; idle connections are kept for the next calls."""
 
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
         try:
@@ -33,16 +38,23 @@ class Caller:
             raise InputError(f"a service is at an address like http://127.0.0.1:8000, and not at {url!r}")
         self.url, self._path, self._timeout = url, parts.path.rstrip("/"), timeout
         self._secure, self._host, self._port = parts.scheme == "https", host, port
-        self._headers = {} if token is None else {"Authorization": f"Bearer {plain_token(token)}"}
+        self._headers = {} if token is None else {"Authorization": f"Bearer {clean_token(token)}"}
         self._idle: list[http.client.HTTPConnection] = []
-        self._closing = weakref.finalize(self, _close, self._idle)
+        self._finalizer = weakref.finalize(self, _close, self._idle)
 
     def call(
-        self, method: str, path: str, body: Any = None, *, missing: bool = False, reported: bool = False
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        may_be_missing: bool = False,
+        accept_report: bool = False,
     ) -> Any:
-        """The answer, decoded if it is JSON; None for something that is not there, if it may be `missing`.
+        """The answer to a request, decoded if it is JSON.
 
-        With `reported`, a refusal that reports what failed is an answer too.
+        A 404 is None if the thing `may_be_missing`. With `accept_report`, an error that lists the failures of
+        a request is returned as its answer. Any other error is raised as the GeniusError that it stands for.
         """
         headers = {**self._headers, "Accept": "application/json"}
         content = None
@@ -53,39 +65,40 @@ class Caller:
             except (TypeError, orjson.JSONEncodeError) as error:
                 raise InputError(f"this can't be sent: {error}") from None
         status, media_type, answer = self._send(method, self._path + path, content, headers)
-        if missing and status == 404:
+        if may_be_missing and status == 404:
             return None
-        if reported and status == 400 and b'"failures"' in answer:
+        if accept_report and status == 400 and b'"failures"' in answer:
             return orjson.loads(answer)
         if status != 200:
             raise self._error(status, answer)
         return orjson.loads(answer) if media_type.startswith("application/json") else answer
 
     def close(self) -> None:
-        """Let go of the connections that are kept."""
+        """Close the idle connections."""
         _close(self._idle)
 
     def _send(
         self, method: str, path: str, content: bytes | None, headers: dict[str, str]
     ) -> tuple[int, str, bytes]:
+        """The status, the media type and the body of an answer."""
         connection = self._connection()
-        kept = connection.sock is not None
+        reused = connection.sock is not None
         while True:
             try:
                 connection.request(method, path, content, headers)
-                answer = connection.getresponse()
-                found = answer.status, answer.headers.get("Content-Type", ""), answer.read()
+                response = connection.getresponse()
+                answer = response.status, response.headers.get("Content-Type", ""), response.read()
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as error:
                 connection.close()
-                if not kept or (method == "POST" and path.endswith("/items")):
+                if not reused or (method == "POST" and path.endswith("/items")):
                     raise self._unreachable(error) from error
-                kept = False  # the service had closed a connection that was kept: once more, with a new one
+                reused = False  # the service had closed an idle connection: try once more, with a new one
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 raise self._unreachable(error) from error
             else:
                 self._idle.append(connection)
-                return found
+                return answer
 
     def _connection(self) -> http.client.HTTPConnection:
         try:
@@ -98,14 +111,15 @@ class Caller:
         return GeniusError(f"the service at {self.url} does not answer: {error or type(error).__name__}")
 
     def _error(self, status: int, answer: bytes) -> GeniusError:
+        """The error that an answer stands for."""
         try:
-            said = orjson.loads(answer)["error"]
-            kind, message = str(said["kind"]), str(said["message"])
+            detail = orjson.loads(answer)["error"]
+            kind, message = str(detail["kind"]), str(detail["message"])
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return GeniusError(f"{self.url} answers {status}, and not as a service of genius does")
-        if status in (400, 404, 413, 415, 422):
+        if status in _INPUT_STATUSES:
             return InputError(message)
-        return _KINDS.get(kind, GeniusError)(message)
+        return _ERRORS.get(kind, GeniusError)(message)
 
 
 def _close(connections: list[http.client.HTTPConnection]) -> None:
@@ -113,49 +127,53 @@ def _close(connections: list[http.client.HTTPConnection]) -> None:
         connections.pop().close()
 
 
-BODY = 16 * MEGABYTE
-"""How many bytes of items are sent at a time, about."""
+def item_path(id: str) -> str:
+    """The path of an item."""
+    return f"/items/{quote(id, safe='')}"
 
 
-def in_base64(image: ImageSource) -> str:
-    """A picture's bytes. Raises InputError if they can't be had."""
+def image_to_base64(image: ImageSource) -> str:
+    """The bytes of an image as base64. Raises InputError if they can't be read."""
     return base64.b64encode(image.read()).decode()
 
 
-def change_fields(change: Change) -> dict[str, Any]:
-    """A change, without its id. Raises InputError for a picture that can't be had."""
+def change_to_dict(change: Change) -> dict[str, Any]:
+    """The JSON fields of a change, without its id. Raises InputError for an image that can't be read."""
     if isinstance(change, Item):
         fields: dict[str, Any] = {"text": change.text, "image": change.image, "metadata": change.metadata}
         fields = {name: value for name, value in fields.items() if value}
     else:
         fields = {name: value for name, value in change.items() if name != "id"}
     if fields.get("image") is not None:
-        fields["image"] = in_base64(image_source(fields["image"]))
+        fields["image"] = image_to_base64(image_source(fields["image"]))
     if fields.get("metadata") is not None:
         fields["metadata"] = dict(fields["metadata"])
     return fields
 
 
-def requests_of(
-    items: Iterable[Item], fail: Callable[[str, InputError], None]
+def batch_items(
+    items: Iterable[Item], on_failure: Callable[[str, InputError], None]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Items, in requests that are not too large; one whose picture can't be had goes to `fail`."""
-    chunk: list[dict[str, Any]] = []
-    size = 0
+    """The JSON fields of items, in batches that fit into one request.
+
+    An item whose image can't be read goes to `on_failure` with its id. Raises InputError for what is no item.
+    """
+    batch: list[dict[str, Any]] = []
+    batch_size = 0
     for item in items:
         if not isinstance(item, Item):
             raise InputError(f"an index takes items, and this is a {type(item).__name__}")
         fields: dict[str, Any] = {"id": item.id, "text": item.text, "metadata": dict(item.metadata)}
         try:
-            fields |= {} if item.image is None else {"image": in_base64(item.image)}
+            fields |= {} if item.image is None else {"image": image_to_base64(item.image)}
         except InputError as error:
-            fail(item.id, error)
+            on_failure(item.id, error)
             continue
-        bytes_of = len(fields.get("image", "")) + len(item.text or "")
-        if chunk and (len(chunk) == MOST_ITEMS or size + bytes_of > BODY):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(fields)
-        size += bytes_of
-    if chunk:
-        yield chunk
+        size = len(fields.get("image", "")) + len(item.text or "")
+        if batch and (len(batch) == MAX_ITEMS or batch_size + size > BATCH_BYTES):
+            yield batch
+            batch, batch_size = [], 0
+        batch.append(fields)
+        batch_size += size
+    if batch:
+        yield batch

@@ -1,4 +1,4 @@
-"""What every reader shares: streaming, failures that are recorded and don't stop it, ids that occur once."""
+"""The base of all readers: they stream items, record failures without stopping, and keep ids unique."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from genius.data.records import Item
 from genius.errors import InputError
 
 Report = Callable[[InputError], None]
-"""Where a reader takes what it can't read: recorded, or raised when the reader is strict."""
+"""Receives the error of a line or file that can't be read: records it, or raises it in a strict reader."""
 
 Located = tuple[Path, int | None, Item]
-"""An item with the file and the line that it was read from."""
+"""The file and the line that an item was read from, and the item."""
 
 BLOCK = 1024
 
 
 @dataclass
 class Failures:
-    """What could not be read: how many, and the first ones in full."""
+    """The number of lines and files that could not be read, and the first errors."""
 
     count: int = 0
     first: list[InputError] = field(default_factory=list)
@@ -33,18 +33,18 @@ class Failures:
     KEPT: ClassVar[int] = 1000
 
     def add(self, error: InputError) -> None:
-        """Record one more."""
+        """Record an error."""
         self.count += 1
         if len(self.first) < self.KEPT:
             self.first.append(error)
 
 
 class Collection(abc.ABC):
-    """Items that can be read any number of times, one after the other, in constant memory.
+    """A stream of items that can be iterated over any number of times, in constant memory.
 
-    (But for eight bytes an id, by which an id that occurs twice is noticed.) A line or file that can't be
-    read is recorded in `failures`, which belongs to the latest pass, and left out; with `strict` it is
-    raised. A source without a single readable item is an InputError.
+    (Apart from eight bytes per id, to detect duplicates.) A line or file that can't be read is skipped and
+    recorded in `failures`, which belongs to the latest pass; with `strict` it is raised. A source without a
+    single readable item raises InputError.
     """
 
     kind: ClassVar[str]
@@ -59,7 +59,7 @@ class Collection(abc.ABC):
 
     @abc.abstractmethod
     def _located_items(self, report: Report) -> Iterator[Located]:
-        """The items as they come, with their places; what can't be read goes to `report`."""
+        """The items in order, with their places; errors go to `report`."""
 
     def __iter__(self) -> Iterator[Item]:
         self.failures = Failures()
@@ -79,7 +79,7 @@ class Collection(abc.ABC):
 def unique_items(
     located: Iterator[Located], report: Report, when_empty: Callable[[], None]
 ) -> Iterator[Item]:
-    """The items without their places; an id's second occurrence goes to `report`."""
+    """The items without their places; repeated ids go to `report`, and `when_empty` is called without any."""
     seen = SeenIds()
     empty = True
     while block := list(itertools.islice(located, BLOCK)):
@@ -97,17 +97,17 @@ def unique_items(
 
 
 class SeenIds:
-    """Which ids have occurred, at eight bytes an id.
+    """The set of ids that have occurred, in eight bytes per id.
 
-    Python's keyed 64-bit hash stands for the id: among a hundred million ids, two different ones are
-    taken for equal with a chance of less than one in three thousand.
+    Only Python's keyed 64-bit hash of an id is kept: among a hundred million ids, the chance that any two
+    different ones are taken for equal is less than one in three thousand.
     """
 
     def __init__(self) -> None:
         self._runs: list[np.ndarray] = []  # sorted, each at least twice as long as the next
 
     def add(self, ids: list[str]) -> set[int]:
-        """Add ids; returns the positions of those that had occurred, here or before."""
+        """Add ids; returns the positions of those that repeat an earlier one, in this call or before."""
         if not ids:
             return set()
         hashes = np.fromiter(map(hash, ids), np.int64, len(ids))

@@ -1,4 +1,4 @@
-"""Contact sheets: many pictures with their captions on one."""
+"""Contact sheets: many images with captions on one page."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _FAINT = "#f1f1f4"
 
 @dataclass(frozen=True)
 class Tile:
-    """One place on a sheet: a picture, or a text where there is none, over a caption."""
+    """A cell of a sheet: an image, or a text where there is none, above a caption."""
 
-    picture: Image.Image | None
+    image: Image.Image | None
     caption: str
     text: str = ""
 
 
 def tile_of(item: Item, caption: str | None = None) -> Tile:
-    """An item as a tile; a picture that can't be read is an empty one that says so."""
+    """The tile of an item; an image that can't be read is replaced by the reason."""
     caption = caption if caption is not None else (item.text if item.text and item.image else item.id)
     if item.image is None:
         return Tile(None, caption, item.text or "")
@@ -45,7 +45,7 @@ def tile_of(item: Item, caption: str | None = None) -> Tile:
 
 
 def contact_sheet(tiles: Iterable[Tile], *, columns: int = 6, title: str = "") -> Image.Image:
-    """The tiles in rows on white, under a title if there is one."""
+    """Draw the tiles in rows on white, under a title if there is one."""
     placed = list(tiles)
     font = ImageFont.load_default(FONT_SIZE)
     line = FONT_SIZE + 4
@@ -57,9 +57,9 @@ def contact_sheet(tiles: Iterable[Tile], *, columns: int = 6, title: str = "") -
     draw.text((GAP, GAP), title, fill=_INK, font=ImageFont.load_default(TITLE_SIZE))
     for place, tile in enumerate(placed):
         x, y = GAP + place % columns * width, top + place // columns * height
-        if tile.picture is not None:
-            picture = fitted(tile.picture)
-            sheet.paste(picture, (x + (TILE - picture.width) // 2, y + (TILE - picture.height) // 2))
+        if tile.image is not None:
+            image = _fit(tile.image)
+            sheet.paste(image, (x + (TILE - image.width) // 2, y + (TILE - image.height) // 2))
         else:
             draw.rectangle((x, y, x + TILE, y + TILE), fill=_FAINT)
             _write(draw, (x + 8, y + 8), tile.text, font, TILE // line - 1, TILE - 16)
@@ -67,14 +67,15 @@ def contact_sheet(tiles: Iterable[Tile], *, columns: int = 6, title: str = "") -
     return sheet
 
 
-def stacked(sheets: Sequence[Image.Image]) -> Image.Image:
-    """Sheets, one under the other."""
-    whole = Image.new("RGB", (max(one.width for one in sheets), sum(one.height for one in sheets)), "white")
+def stack(sheets: Sequence[Image.Image]) -> Image.Image:
+    """Join sheets into one, each below the one before."""
+    size = max(sheet.width for sheet in sheets), sum(sheet.height for sheet in sheets)
+    stacked = Image.new("RGB", size, "white")
     top = 0
-    for one in sheets:
-        whole.paste(one, (0, top))
-        top += one.height
-    return whole
+    for sheet in sheets:
+        stacked.paste(sheet, (0, top))
+        top += sheet.height
+    return stacked
 
 
 def save(sheet: Image.Image, path: Path | str) -> None:
@@ -83,11 +84,11 @@ def save(sheet: Image.Image, path: Path | str) -> None:
         sheet.save(file, "PNG")
 
 
-def fitted(picture: Image.Image) -> Image.Image:
-    """The picture made as large as a tile holds, small ones enlarged."""
-    scale = TILE / max(picture.size)
-    size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
-    return picture.resize(size, Image.Resampling.LANCZOS)
+def _fit(image: Image.Image) -> Image.Image:
+    """The image scaled, up or down, to fill a tile."""
+    scale = TILE / max(image.size)
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    return image.resize(size, Image.Resampling.LANCZOS)
 
 
 def _write(
@@ -98,7 +99,7 @@ def _write(
     lines: int,
     width: int,
 ) -> None:
-    """Write a text in at most so many lines that are not wider than `width`."""
+    """Write a text in at most `lines` lines of at most `width` pixels."""
     wrapped: list[str] = []
     for letters in range(_LETTERS_A_LINE, 7, -1):
         wrapped = textwrap.wrap(text, letters, max_lines=lines, placeholder=" …")

@@ -1,4 +1,4 @@
-"""A folder of pictures and/or texts, captioned by sidecar files or by one table among them."""
+"""A folder of images and/or texts, with captions in sidecar files or in one table."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Caption = tuple[str | None, dict[str, Scalar]]
 
 
 class Folder(Collection):
-    """The pictures and texts below a folder; an item's id is its path, relative and with forward slashes.
+    """The images and texts below a folder; an item's id is its path, relative and with forward slashes.
 
-    `photo.txt` beside `photo.jpg` is the picture's caption. A CSV or JSONL file in the folder (called
-    captions or metadata, or the only one) gives captions and metadata by the pictures' paths; several
-    rows for one picture are joined. Any other text file is an item of its own.
+    `photo.txt` beside `photo.jpg` is the image's caption. A CSV or JSONL file in the folder (called
+    captions or metadata, or the only one) gives captions and metadata by the images' paths; the captions of
+    several rows for one image are joined by line breaks. Any other text file is an item of its own.
     """
 
     kind = "folder"
@@ -31,8 +31,8 @@ class Folder(Collection):
     def _located_items(self, report: Report) -> Iterator[Located]:
         captions, table_path = self._captions(report)
         for folder, names in self._walk(self.path, report):
-            files = dict.fromkeys(names)  # ordered, and quick to look up in
-            pictures = {Path(name).stem for name in files if is_image(name)}
+            files = dict.fromkeys(names)  # an ordered set
+            image_stems = {Path(name).stem for name in files if is_image(name)}
             for name in files:
                 file = folder / name
                 path = file.relative_to(self.path).as_posix()
@@ -41,13 +41,9 @@ class Folder(Collection):
                         sidecar = f"{Path(name).stem}.txt"
                         own = _read_text(folder / sidecar) if sidecar in files else None
                         text, metadata = captions.pop(path, (None, {}))
-                        joined = "\n".join(part for part in (own, text) if part)
-                        yield (
-                            file,
-                            None,
-                            Item(path, joined or None, ImageFile(str(self.path), path), metadata),
-                        )
-                    elif _is_text(name) and not (name.endswith(".txt") and Path(name).stem in pictures):
+                        image = ImageFile(str(self.path), path)
+                        yield file, None, Item(path, _join_captions(own, text), image, metadata)
+                    elif _is_text(name) and not (name.endswith(".txt") and Path(name).stem in image_stems):
                         yield file, None, _text_item(path, file)
                 except InputError as error:
                     report(error.at(file))
@@ -55,7 +51,7 @@ class Folder(Collection):
             report(InputError(f"image {path!r} is not in the folder", path=table_path))
 
     def _walk(self, folder: Path, report: Report) -> Iterator[tuple[Path, list[str]]]:
-        """Every folder with its files' names, sorted, so that two passes agree; hidden ones are left out."""
+        """Every folder with the names of its files, sorted so that two passes agree, without hidden ones."""
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
@@ -81,7 +77,7 @@ class Folder(Collection):
         return Path(entry.path).resolve().is_relative_to(self.path.resolve())
 
     def _captions(self, report: Report) -> tuple[dict[str, Caption], Path]:
-        """Captions and metadata by picture path, from the folder's table if it has one."""
+        """Captions and metadata by image path, and the table's path; none without a table."""
         path = self._caption_table()
         captions: dict[str, Caption] = {}
         if path is None:
@@ -93,8 +89,8 @@ class Folder(Collection):
                 report(InputError("names no image", path=file, line=line))
                 continue
             text, metadata = captions.get(item.image.path, (None, {}))
-            joined = "\n".join(part for part in (text, item.text) if part)
-            captions[item.image.path] = (joined or None, {**metadata, **item.metadata})
+            caption = _join_captions(text, item.text)
+            captions[item.image.path] = (caption, {**metadata, **item.metadata})
         return captions, path
 
     def _caption_table(self) -> Path | None:
@@ -112,8 +108,12 @@ class Folder(Collection):
 
 
 def is_image(name: str) -> bool:
-    """Whether a file's name ends as a picture's."""
+    """Whether a file's name ends like an image's."""
     return name.lower().endswith(IMAGE_ENDINGS)
+
+
+def _join_captions(*captions: str | None) -> str | None:
+    return "\n".join(caption for caption in captions if caption) or None
 
 
 def _is_text(name: str) -> bool:

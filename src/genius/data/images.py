@@ -1,4 +1,4 @@
-"""Pictures: from any of the usual formats to upright RGB, with a limit before anything large is decoded."""
+"""Image decoding: any of the usual formats to upright RGB, with a size limit checked before decoding."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What makes a picture upright, by its EXIF orientation."""
+"""The transposition that makes an image upright, by its EXIF orientation."""
 _FAILURES = (OSError, SyntaxError, ValueError, EOFError, MemoryError)  # Pillow's many ways to fail
 _TOO_LARGE = f"more than {MAX_PIXELS // 10**6} million pixels are not decoded, make it smaller"
 
 
 def load(source: ImageSource) -> Image.Image:
-    """The picture, upright, in RGB; transparent parts are white, of an animation the first frame.
+    """Decode an image to upright RGB; transparent parts become white, an animation its first frame.
 
-    Raises InputError (naming the picture) if it can't be had, is no picture, is damaged, or has more than
-    50 megapixels, which is noticed before decoding.
+    Raises InputError (naming the image) if it can't be read, is no image, is damaged, or has more than
+    50 megapixels, which is checked before decoding.
     """
     content = source.read()
     try:
@@ -44,13 +44,16 @@ def load(source: ImageSource) -> Image.Image:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise InputError(f"image {source.name}: {_TOO_LARGE}") from error
     except UnidentifiedImageError:
-        raise InputError(f"image {source.name} is none of {', '.join(FORMATS)}{_look(content)}") from None
+        raise InputError(f"image {source.name} is none of {', '.join(FORMATS)}{_guess(content)}") from None
     except _FAILURES as error:
         raise InputError(f"image {source.name} is damaged: {error}") from error
 
 
 def image_source(image: Path | str | bytes | Image.Image | ImageSource) -> ImageSource:
-    """A user's picture (path, bytes, Pillow image) as something that `load` takes."""
+    """The source of an image that a user gave as a path, bytes or a Pillow image.
+
+    Raises InputError if it is none of these, or a path without a file.
+    """
     if isinstance(image, bytes):
         return ImageBytes(image)
     if isinstance(image, str | Path):
@@ -64,16 +67,16 @@ def image_source(image: Path | str | bytes | Image.Image | ImageSource) -> Image
 
 def _file(path: Path) -> ImageFile:
     try:
-        there = path.is_file()
-    except (OSError, ValueError):  # a text that can't be the name of a file, such as a picture in base64
+        exists = path.is_file()
+    except (OSError, ValueError):  # not a valid file name, such as an image in base64
         raise InputError(f"an image is a path or bytes, and {str(path)[:40]!r}… is no path") from None
-    if not there:
+    if not exists:
         raise InputError("there is no such image", path=path)
     return ImageFile(str(path.parent.resolve()), path.name)
 
 
 def _png(image: Image.Image) -> bytes:
-    """A Pillow image as a file, as it should be seen."""
+    """A Pillow image, upright and in RGB, as the bytes of a PNG file."""
     buffer = io.BytesIO()
     try:
         _rgb(_upright(image)).save(buffer, "PNG")
@@ -83,17 +86,19 @@ def _png(image: Image.Image) -> bytes:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """The picture as its camera says that it should be seen. Other tags are not looked at: many a camera
-    writes some that can't be read."""
+    """The image turned by its EXIF orientation.
+
+    No other tag is parsed: many cameras write some that can't be read.
+    """
     try:
         turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-    except Exception:  # whatever is wrong with tags, the picture is there
+    except Exception:  # broken tags are no reason to refuse the image
         turn = None
     return image.copy() if turn is None else image.transpose(turn)
 
 
-def _look(content: bytes) -> str:
-    """What an unknown file seems to be, for the message."""
+def _guess(content: bytes) -> str:
+    """A guess at what an unknown file is, to end the error message."""
     if not content:
         return ": the file is empty"
     if content[:512].isascii() and b"\0" not in content[:512]:
@@ -114,9 +119,9 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Grey of 16 bits scaled to 8; wider integers and floats from their own range."""
+    """Scale 16-bit grey to 8 bits; wider integers and floats are scaled by their own range."""
     values = np.asarray(image)
-    sixteen = values.dtype.kind == "u" and values.dtype.itemsize == 2  # in either order of bytes
+    sixteen = values.dtype.kind == "u" and values.dtype.itemsize == 2  # of either byte order
     if sixteen or (image.mode == "I" and values.min() >= 0 and values.max() <= 65535):
         return Image.fromarray((values >> 8).astype(np.uint8))
     values = np.nan_to_num(values.astype(np.float64))

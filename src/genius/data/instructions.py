@@ -1,4 +1,4 @@
-"""The prompts that tell what a query is after, by data set and by what is asked with and for."""
+"""Instructions: the prompts of a data set, by the modalities of query and target."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ class Instructions:
 
     @classmethod
     def read(cls, path: Path) -> Instructions:
-        """The table at `path`, by the columns' positions: query modality, target modality, data set's name
-        and number, prompts. Raises InputError with the line of anything else."""
+        """Read the table at `path`; an empty table if there is no file.
+
+        Columns are known by their positions: query modality, target modality, data set's name and number,
+        then its prompts. Raises InputError with the line that has other columns.
+        """
         table = cls()
         if not path.is_file():
             return table
@@ -48,13 +51,16 @@ class Instructions:
         return table
 
     def wanted_by_prompt(self) -> dict[str, Modality]:
-        """The modality that each prompt of the table asks for, and each generic one."""
+        """The target modality of every prompt, of the table and generic."""
         wanted = {prompt: key[2] for key, prompts in self.by_key.items() for prompt in prompts}
         return wanted | {generic(query, target): target for query in Modality for target in Modality}
 
     def prompts(self, qid: str, dataset: str, query: Modality, target: Modality) -> tuple[str, ...]:
-        """The prompts for a query: those of the data set that its id (`12:76908`) or else its file names,
-        or a generic one, said once in the log."""
+        """The prompts for a query of these modalities.
+
+        The data set is known by the number in the query's id (`12:76908`), else by its name. If it has no
+        prompts, a generic one is used, which is logged once.
+        """
         number = qid.partition(":")[0]
         for name in (number, dataset.lower()):
             if prompts := self.by_key.get((name, query, target)):

@@ -1,4 +1,4 @@
-"""A few words for what some items have in common: frequent in their texts, and rare in all the others."""
+"""Labels: a few words that describe a group of texts, frequent in them and rare in all others."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 LETTERS = 3
-"""Shorter words say nothing: a, of, is."""
+"""Minimum length of a word; shorter ones say nothing: a, of, is."""
 WORDS = 3
-"""Words of a label."""
+"""Number of words in a label."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _PRIOR = 0.5
 
 
 @dataclass
 class Background:
-    """In how many of all texts each word occurs."""
+    """Document frequencies: in how many of all texts each word occurs."""
 
     texts: int = 0
     counts: Counter[str] = field(default_factory=Counter)
@@ -30,7 +30,7 @@ class Background:
 
 
 def words(text: str) -> set[str]:
-    """The different words of a text, in small letters, without short ones and numbers.
+    """The distinct words of a text in lower case, without short words and numbers.
 
     >>> sorted(words("A dog's ball, and 2 dogs"))
     ['and', 'ball', "dog's", 'dogs']
@@ -39,18 +39,22 @@ def words(text: str) -> set[str]:
 
 
 def label(texts: Iterable[str], background: Background, count: int = WORDS) -> str:
-    """The words that set these texts apart from the background, of which they are a part, best first.
+    """The words that set these texts apart from the background, best first, separated by commas.
 
-    Words are ranked by the logarithm of how much likelier they are here than elsewhere, over its standard
-    error, so that a word must be both frequent here and rare elsewhere. Empty where nothing stands out.
+    Words are ranked by their log-odds ratio over its standard error, so that a word must be both frequent in
+    these texts and rare in the rest of the background, which includes them. Empty if no word stands out.
     """
-    here: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     total = 0
     for text in texts:
-        here.update(words(text))
+        counts.update(words(text))
         total += 1
-    least = 2 if total > 2 else 1  # what a single text says is not what many have in common
-    scores = {word: _score(found, total, word, background) for word, found in here.items() if found >= least}
+    least = 2 if total > 2 else 1  # a word of a single text does not describe a group
+    scores = {
+        word: _score(texts_with, total, word, background)
+        for word, texts_with in counts.items()
+        if texts_with >= least
+    }
     chosen: list[str] = []
     for word in sorted(scores, key=lambda word: (-scores[word], word)):
         if len(chosen) == count or scores[word] <= 0:
@@ -60,10 +64,13 @@ def label(texts: Iterable[str], background: Background, count: int = WORDS) -> s
     return ", ".join(chosen)
 
 
-def _score(found: int, total: int, word: str, background: Background) -> float:
-    """The log-odds ratio of a word here and elsewhere, over its standard error."""
-    elsewhere = max(0, background.counts[word] - found)
-    others = max(elsewhere, background.texts - total)
-    ratio = math.log((found + _PRIOR) / (total - found + _PRIOR))
-    ratio -= math.log((elsewhere + _PRIOR) / (others - elsewhere + _PRIOR))
-    return ratio / math.sqrt(1 / (found + _PRIOR) + 1 / (elsewhere + _PRIOR))
+def _score(texts_with: int, total: int, word: str, background: Background) -> float:
+    """The log-odds ratio of a word, over its standard error: in these texts against the other texts.
+
+    `texts_with` of `total` texts hold the word.
+    """
+    others_with = max(0, background.counts[word] - texts_with)
+    others = max(others_with, background.texts - total)
+    ratio = math.log((texts_with + _PRIOR) / (total - texts_with + _PRIOR))
+    ratio -= math.log((others_with + _PRIOR) / (others - others_with + _PRIOR))
+    return ratio / math.sqrt(1 / (texts_with + _PRIOR) + 1 / (others_with + _PRIOR))

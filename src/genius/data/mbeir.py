@@ -1,4 +1,11 @@
-"""The rows of M-BEIR's files: candidates, and what queries share with them."""
+"""M-BEIR trees: the candidates, queries, judgements and instructions of a benchmark in M-BEIR's layout.
+
+TREE/cand_pool/local/mbeir_DATASET_taskN_cand_pool.jsonl     the candidates (items) of a task
+TREE/cand_pool/global/mbeir_union_SPLIT_cand_pool.jsonl      those of all tasks together
+TREE/query/SPLIT/mbeir_DATASET_taskN_SPLIT.jsonl             queries with their positives
+TREE/qrels/SPLIT/mbeir_DATASET_taskN_SPLIT_qrels.txt         judgements
+TREE/instructions/query_instructions.tsv                     prompts
+"""
 
 from __future__ import annotations
 
@@ -7,94 +14,42 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from genius.data.collection import Collection, Located, Report, unique_items
 from genius.data.instructions import Instructions
 from genius.data.records import ImageFile, Item, Modality, Query
-from genius.data.tables import json_lines, safe_path
+from genius.data.tables import Row, json_lines
 from genius.data.tasks import TASK_MODALITIES, Task, result_order
 from genius.errors import InputError
-
-
-def candidate(row: dict[str, Any], root: str) -> Item:
-    """The item of a candidate row."""
-    did = identifier(row, "did")
-    text, image = content(row, "txt", "img_path", "modality", root)
-    source = row.get("src_content")
-    return Item(did, text, image, {"src_content": source} if source else {})
-
-
-def identifier(row: dict[str, Any], field: str) -> str:
-    """The id in a field."""
-    value = row.get(field)
-    if not isinstance(value, str) or not value:
-        raise InputError(f"field {field!r} should be an id, but is {value!r}")
-    return value
-
-
-def content(
-    row: dict[str, Any], text: str, image: str, modality: str, root: str
-) -> tuple[str | None, ImageFile | None]:
-    """Text and picture of a row. What is there decides; the declared modality only has to be a known one."""
-    if modality in row:
-        Modality.parse(row[modality])
-    for field in (text, image):
-        if not isinstance(row.get(field), str | None):
-            raise InputError(f"field {field!r} should be text or null, but is {row[field]!r}")
-    path = row.get(image)
-    return row.get(text) or None, ImageFile(root, safe_path(path)) if path else None
-
-
-def candidate_ids(row: dict[str, Any], field: str) -> tuple[str, ...]:
-    """A list of ids, written plainly (as the files do) or as objects with a `did` (as the data card says)."""
-    value = row.get(field) or []
-    ids = []
-    for entry in value if isinstance(value, list) else [value]:
-        did = entry.get("did") if isinstance(entry, dict) else entry
-        if not isinstance(did, str) or not did or not isinstance(value, list):
-            raise InputError(f"field {field!r} should be a list of ids, but is {value!r}")
-        ids.append(did)
-    return tuple(ids)
-
+from genius.paths import safe_path
 
 Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 UNION = "union"
+"""The name of the pool that holds the candidates of all tasks."""
 
 _QUERY_FILE = re.compile(r"mbeir_(?P<dataset>.+?)(_task(?P<task>\d+))?_(train|val|test)\.jsonl")
 
 
-class Pool(Collection):
-    """The candidates of one pool file. A benchmark is read strictly: leaving a line out would change it."""
+class _QueryFile(NamedTuple):
+    """A file of queries; without a task number it holds all tasks of its data set."""
 
-    kind = "M-BEIR pool"
-
-    def __init__(self, path: Path, *, root: Path, only: frozenset[str] | None = None) -> None:
-        super().__init__(path, root=root, strict=True)
-        self._only = only  # the ids of a view
-
-    def _located_items(self, report: Report) -> Iterator[Located]:
-        root, path = str(self.root), self.path
-        for line, row in json_lines(path, report):
-            try:
-                item = candidate(row, root)
-                if self._only is None or item.id in self._only:
-                    yield path, line, item
-            except InputError as error:
-                report(error.at(path, line))
+    path: Path
+    dataset: str
+    number: int | None
 
 
 class Tree(Collection):
-    """An M-BEIR tree. Iterating over it gives every candidate once: its test union pool, or all local ones.
+    """An M-BEIR tree. Iterating over it gives every candidate once: its test union pool, or all local pools.
 
-    A query's instruction is chosen among its data set's prompts by a hash of its id and `seed`, so that
-    a run can be repeated anywhere; with `instructed=False` there are none.
+    A query's instruction is chosen among the prompts of its data set by a hash of its id and `seed`, so it is
+    the same in every run and on every machine; with `instructed=False` queries have none.
 
-    With `datasets`, a tree is a view of these data sets alone: their queries, their pools, and of the union
-    what is in these pools. Its instructions are those of the whole tree.
+    With `datasets`, a tree is a view of these data sets: their queries, their pools, and those items of the
+    union that are in these pools. Its instructions are those of the whole tree.
     """
 
     kind = "M-BEIR tree"
@@ -114,49 +69,47 @@ class Tree(Collection):
         self.datasets = tuple(sorted(set(datasets)))
 
     def only(self, *datasets: str) -> Tree:
-        """The view of these data sets of the whole tree; of all of them, if none is named."""
+        """A view of these data sets; without a name, the whole tree. Raises InputError for unknown names."""
         return Tree(self.path, seed=self.seed, instructed=self.instructed, datasets=datasets)
 
     def without(self, *datasets: str) -> Tree:
-        """The view of the whole tree's other data sets. Raises InputError if none is left."""
-        left_out = self.only(*datasets).datasets  # names that are not there are refused
-        rest = [name for name in self.only()._known_datasets() if name not in left_out]
+        """A view of all other data sets. Raises InputError if none is left, and for unknown names."""
+        excluded = self.only(*datasets).datasets
+        rest = [name for name in self.only()._known_datasets() if name not in excluded]
         if not rest:
             raise InputError(f"has no data set besides {', '.join(datasets)}", path=self.path)
         return self.only(*rest)
 
-    # --- what there is
-
     def tasks(self, split: Split) -> list[Task]:
         """The tasks that have queries in a split, in the order of M-BEIR's result tables."""
-        found = set()
+        tasks = set()
         for path, dataset, number in self._query_files(split):
             if number is not None:
-                found.add(Task(dataset, number))
+                tasks.add(Task(dataset, number))
             else:  # all tasks of a data set in one file, as M-BEIR ships its training queries
-                found.update(Task(dataset, task) for task in _task_numbers(path))
-        return sorted(found, key=result_order)
+                tasks.update(Task(dataset, task) for task in _task_numbers(path))
+        return sorted(tasks, key=result_order)
 
     @property
     def pools(self) -> list[str]:
-        """The names of the local pools, and `union` if there is one."""
+        """The names of the local pools, and `union` if the tree has one."""
         local = [_pool_name(p) for p in sorted(self.path.glob("cand_pool/local/mbeir_*_cand_pool.jsonl"))]
         local = [name for name in local if self._has(_dataset(name))]
         return [*local, *([UNION] if self._union_file("test") else [])]
 
-    def pool(self, pool: Task | str, split: Split = "test") -> Pool:
+    def pool(self, pool: Task | str, split: Split = "test") -> TreePool:
         """A task's local pool, the pool of that name, or the `union` of a split.
 
-        A task whose pools differ by split (as COCO's) gets the split's own.
+        A task whose pools differ by split (as COCO's) gets the split's own. Raises InputError without one.
         """
         path = self._union_file(split) if pool == UNION else self._local_file(str(pool), split)
         if path is None:
             known = ", ".join(self.pools) or "none"
             raise InputError(f"has no pool {str(pool)!r} for {split}; there are: {known}", path=self.path)
-        return Pool(path, root=self.path, only=self._ids if pool == UNION and self.datasets else None)
+        return TreePool(path, root=self.path, only=self._ids if pool == UNION and self.datasets else None)
 
     def items(self, split: Split) -> Iterator[Item]:
-        """Every item, once, among which a split's queries are answered: its union pool, or all local ones."""
+        """The candidates for a split's queries, each once: its union pool, or all local pools."""
         if self._union_file(split):
             yield from self.pool(UNION, split)
             return
@@ -169,15 +122,11 @@ class Tree(Collection):
     def queries(self, split: Split, task: Task | None = None, *, upsampled: bool = False) -> Iterator[Query]:
         """The queries of a split, of one task or of all; `upsampled` reads M-BEIR's own training mix."""
         if upsampled:
-            file = self._single(f"query/union_{split}/mbeir_union_up_{split}.jsonl")
-            mine = {query.id for query in self.queries(split)} if self.datasets else None
-            for query in self._read_queries(file, UNION, None):
-                if mine is None or query.id in mine:
-                    yield query
+            yield from self._upsampled_queries(split)
             return
         files = self._query_files(split)
         if task is not None:
-            files = [f for f in files if f[1] == task.dataset and f[2] in (None, task.number)]
+            files = [f for f in files if f.dataset == task.dataset and f.number in (None, task.number)]
             if not files:
                 known = ", ".join(map(str, self.tasks(split))) or "none"
                 raise InputError(f"has no {split} queries for {task}; there are: {known}", path=self.path)
@@ -209,7 +158,7 @@ class Tree(Collection):
         return Instructions.read(self.path / "instructions" / "query_instructions.tsv")
 
     def check(self, split: Split) -> None:
-        """Raise InputError if a query of the split has a positive that no pool of the whole tree holds."""
+        """Raise InputError if a query of the split has a positive that is in no pool of the whole tree."""
         union, whole = self._union_file(split), self.only()
         pools = [whole.pool(UNION, split)] if union else [whole.pool(name, split) for name in whole.pools]
         known = np.unique(np.fromiter((hash(item.id) for pool in pools for item in pool), np.int64))
@@ -223,19 +172,18 @@ class Tree(Collection):
                         path=self.path,
                     )
 
-    # --- how it is read
-
     def _located_items(self, report: Report) -> Iterator[Located]:
-        union = self._union_file("test")
-        if union:
+        if self._union_file("test"):
             yield from self.pool(UNION)._located_items(report)
             return
-        located = (found for name in self.pools for found in self.pool(name)._located_items(report))
-        # An item may stand in several local pools (a data set's tasks share them): once is enough.
+        located = (entry for name in self.pools for entry in self.pool(name)._located_items(report))
+        # An item may be in several local pools, as the tasks of a data set share items: it is given once.
         for item in unique_items(located, lambda _: None, lambda: None):
             yield self.path, None, item
 
-    def _query_files(self, split: Split) -> list[tuple[Path, str, int | None]]:
+    # --- files
+
+    def _query_files(self, split: Split) -> list[_QueryFile]:
         files = []
         for path in sorted(self.path.glob(f"query/{split}/mbeir_*_{split}.jsonl")):
             match = _QUERY_FILE.fullmatch(path.name)
@@ -243,20 +191,8 @@ class Tree(Collection):
                 number = int(match["task"]) if match["task"] else None
                 if number is not None and number not in TASK_MODALITIES:
                     raise InputError(f"unknown task {number}: M-BEIR's are 0 to 8", path=path)
-                files.append((path, match["dataset"], number))
+                files.append(_QueryFile(path, match["dataset"], number))
         return files
-
-    def _has(self, dataset: str) -> bool:
-        return not self.datasets or dataset in self.datasets
-
-    def _known_datasets(self) -> list[str]:
-        asked = {dataset for split in SPLITS for _, dataset, _ in self._query_files(split)}
-        return sorted(asked | {_dataset(name) for name in self.pools if name != UNION})
-
-    @cached_property
-    def _ids(self) -> frozenset[str]:
-        """The ids of a view's items: those of its local pools."""
-        return frozenset(item.id for name in self.pools if name != UNION for item in self.pool(name))
 
     def _union_file(self, split: Split) -> Path | None:
         path = self.path / "cand_pool" / "global" / f"mbeir_{UNION}_{split}_cand_pool.jsonl"
@@ -278,6 +214,29 @@ class Tree(Collection):
             raise InputError("is missing from the tree", path=path)
         return path
 
+    # --- views
+
+    def _has(self, dataset: str) -> bool:
+        return not self.datasets or dataset in self.datasets
+
+    def _known_datasets(self) -> list[str]:
+        with_queries = {file.dataset for split in SPLITS for file in self._query_files(split)}
+        return sorted(with_queries | {_dataset(name) for name in self.pools if name != UNION})
+
+    @cached_property
+    def _ids(self) -> frozenset[str]:
+        """The ids of a view's items: those of its local pools."""
+        return frozenset(item.id for name in self.pools if name != UNION for item in self.pool(name))
+
+    # --- queries
+
+    def _upsampled_queries(self, split: Split) -> Iterator[Query]:
+        path = self._single(f"query/union_{split}/mbeir_union_up_{split}.jsonl")
+        ids_of_view = {query.id for query in self.queries(split)} if self.datasets else None
+        for query in self._read_queries(path, UNION, None):
+            if ids_of_view is None or query.id in ids_of_view:
+                yield query
+
     def _read_queries(self, path: Path, dataset: str, number: int | None) -> Iterator[Query]:
         for line, row in json_lines(path, _raise):
             try:
@@ -285,44 +244,62 @@ class Tree(Collection):
             except InputError as error:
                 raise error.at(path, line) from None
 
-    def _query(self, row: dict[str, Any], dataset: str, number: int | None) -> Query:
-        qid = identifier(row, "qid")
+    def _query(self, row: Row, dataset: str, number: int | None) -> Query:
+        qid = _identifier(row, "qid")
         task = row.get("task_id")
         task = number if task is None else task
         if task not in TASK_MODALITIES:
             raise InputError(f"query {qid!r} has the unknown task {task!r}: M-BEIR's are 0 to 8")
-        text, image = content(row, "query_txt", "query_img_path", "query_modality", str(self.path))
+        text, image = _content(row, "query_txt", "query_img_path", "query_modality", str(self.path))
         want = TASK_MODALITIES[task][1]
         query = Query(
             id=qid,
             text=text,
             image=image,
             want=want,
-            positives=candidate_ids(row, "pos_cand_list"),
-            negatives=candidate_ids(row, "neg_cand_list"),
+            positives=_candidate_ids(row, "pos_cand_list"),
+            negatives=_candidate_ids(row, "neg_cand_list"),
             task=task,
             dataset=dataset,
         )
         if not self.instructed:
             return query
-        # The task, not what this row happens to hold, says which prompts belong to it.
+        # Prompts are chosen by the task's modalities, which need not be those of the row.
         prompts = self.instructions.prompts(qid, dataset, TASK_MODALITIES[task][0], want)
         digest = hashlib.blake2b(f"{self.seed}:{qid}".encode(), digest_size=8).digest()
         object.__setattr__(query, "instruction", prompts[int.from_bytes(digest, "big") % len(prompts)])
         return query
 
 
+class TreePool(Collection):
+    """The candidates of one pool file, or those of them whose ids are in `only`.
+
+    A benchmark is read strictly: skipping a line would change it.
+    """
+
+    kind = "M-BEIR pool"
+
+    def __init__(self, path: Path, *, root: Path, only: frozenset[str] | None = None) -> None:
+        super().__init__(path, root=root, strict=True)
+        self._only = only
+
+    def _located_items(self, report: Report) -> Iterator[Located]:
+        root, path = str(self.root), self.path
+        for line, row in json_lines(path, report):
+            try:
+                item = _candidate(row, root)
+                if self._only is None or item.id in self._only:
+                    yield path, line, item
+            except InputError as error:
+                report(error.at(path, line))
+
+
 def is_tree(path: Path) -> bool:
-    """Whether a folder is laid out as an M-BEIR tree."""
+    """Whether a folder has the layout of an M-BEIR tree."""
     return (path / "query").is_dir() and (path / "cand_pool").is_dir()
 
 
-def _raise(error: InputError) -> None:
-    raise error
-
-
-def _task_numbers(path: Path) -> set[int]:
-    return {row["task_id"] for _, row in json_lines(path, _raise) if row.get("task_id") in TASK_MODALITIES}
+# --- names and rows of files
 
 
 def _pool_name(path: Path) -> str:
@@ -331,3 +308,53 @@ def _pool_name(path: Path) -> str:
 
 def _dataset(pool: str) -> str:
     return re.sub(r"(_task\d+)?(_train|_val|_test)?$", "", pool)
+
+
+def _task_numbers(path: Path) -> set[int]:
+    return {row["task_id"] for _, row in json_lines(path, _raise) if row.get("task_id") in TASK_MODALITIES}
+
+
+def _raise(error: InputError) -> None:
+    raise error
+
+
+def _candidate(row: Row, root: str) -> Item:
+    did = _identifier(row, "did")
+    text, image = _content(row, "txt", "img_path", "modality", root)
+    source = row.get("src_content")
+    return Item(did, text, image, {"src_content": source} if source else {})
+
+
+def _identifier(row: Row, field: str) -> str:
+    value = row.get(field)
+    if not isinstance(value, str) or not value:
+        raise InputError(f"field {field!r} should be an id, but is {value!r}")
+    return value
+
+
+def _content(
+    row: Row, text: str, image: str, modality: str, root: str
+) -> tuple[str | None, ImageFile | None]:
+    """Text and image of a row, by the names of its fields.
+
+    The row's content decides its modality; the declared one only has to be valid.
+    """
+    if modality in row:
+        Modality.parse(row[modality])
+    for field in (text, image):
+        if not isinstance(row.get(field), str | None):
+            raise InputError(f"field {field!r} should be text or null, but is {row[field]!r}")
+    path = row.get(image)
+    return row.get(text) or None, ImageFile(root, safe_path(path)) if path else None
+
+
+def _candidate_ids(row: Row, field: str) -> tuple[str, ...]:
+    """A list of ids, written plainly (as the files do) or as objects with a `did` (as the data card says)."""
+    value: Any = row.get(field) or []
+    ids = []
+    for entry in value if isinstance(value, list) else [value]:
+        did = entry.get("did") if isinstance(entry, dict) else entry
+        if not isinstance(did, str) or not did or not isinstance(value, list):
+            raise InputError(f"field {field!r} should be a list of ids, but is {value!r}")
+        ids.append(did)
+    return tuple(ids)

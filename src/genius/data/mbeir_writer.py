@@ -1,4 +1,4 @@
-"""Write a corpus as an M-BEIR tree that `Tree` gives back exactly."""
+"""Writing a corpus as an M-BEIR tree that `Tree` reads back exactly."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def write_tree(
     queries: Mapping[tuple[Split, Task], Sequence[Query]],
     instructions: Mapping[tuple[str, int, Modality, Modality], Sequence[str]],
 ) -> None:
-    """Write pools (by their names), queries with their judgements, and prompts (by data set's name and
-    number, query and target modality). The union pool of each split holds every pool's items once.
+    """Write an M-BEIR tree: pools by name, queries with their judgements, and prompts.
 
-    Pictures must already be files below `folder`.
+    Prompts are given by a data set's name and number and the modalities of query and target. The union pool
+    of each split holds the items of all pools once. Raises InputError for an image that is no file.
     """
     for name, items in pools.items():
         _write_lines(folder / f"cand_pool/local/mbeir_{name}_cand_pool.jsonl", map(_candidate_row, items))
@@ -34,10 +34,14 @@ def write_tree(
     for split in SPLITS:
         path = folder / f"cand_pool/global/mbeir_{UNION}_{split}_cand_pool.jsonl"
         _write_lines(path, map(_candidate_row, union.values()))
-    for (split, task), asked in queries.items():
-        _write_lines(folder / f"query/{split}/mbeir_{task}_{split}.jsonl", map(_query_row, asked))
-        judged = (f"{q.id} 0 {did} 1 {task.number}\n".encode() for q in asked for did in q.positives)
-        _write(folder / f"qrels/{split}/mbeir_{task}_{split}_qrels.txt", judged)
+    for (split, task), task_queries in queries.items():
+        _write_lines(folder / f"query/{split}/mbeir_{task}_{split}.jsonl", map(_query_row, task_queries))
+        judgements = (
+            f"{query.id} 0 {did} 1 {task.number}\n".encode()
+            for query in task_queries
+            for did in query.positives
+        )
+        _write(folder / f"qrels/{split}/mbeir_{task}_{split}_qrels.txt", judgements)
     _write(folder / "instructions/query_instructions.tsv", _instruction_lines(instructions))
 
 
@@ -64,10 +68,10 @@ def _query_row(query: Query) -> dict[str, Any]:
     }
 
 
-def _image_path(image: ImageSource | None, owner: str) -> str | None:
+def _image_path(image: ImageSource | None, record_id: str) -> str | None:
     if image is None or isinstance(image, ImageFile):
         return image.path if image else None
-    raise InputError(f"the image of {owner!r} is no file below the tree")
+    raise InputError(f"the image of {record_id!r} is no file below the tree")
 
 
 def _instruction_lines(

@@ -1,4 +1,4 @@
-"""`genius.read`: one door for every kind of collection."""
+"""`genius.read`: opens a collection of any kind."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ __all__ = ["Collection", "read"]
 
 
 def read(source: Path | str, *, root: Path | str | None = None, strict: bool = False) -> Collection:
-    """The collection at `source`, whatever it is: iterate over it to get its items.
+    """Open the collection at `source`; iterate over it to get its items.
 
-    A folder of pictures and texts, JSONL, CSV, TSV, Parquet (one file, or a folder of such files and nothing
-    else), WebDataset tar shards (one, or a folder of them), or an M-BEIR tree. Pictures named in a table are
-    looked for below `root`, by default the table's own folder. What can't be read is left out and recorded in
-    `.failures`; with `strict` it is raised. Raises InputError if `source` is none of these.
+    Its kind is detected: a folder of images and texts, JSONL, CSV, TSV, Parquet (one file, or a folder of
+    such files and nothing else), WebDataset tar shards (one, or a folder of them), or an M-BEIR tree. Image
+    paths in a table are relative to `root`, by default the table's own folder. A line or file that can't be
+    read is skipped and recorded in `.failures`; with `strict` it is raised. Raises InputError if `source` is
+    none of these kinds.
     """
     path = Path(source)
     if not path.exists():
@@ -48,7 +49,7 @@ def _read_folder(path: Path, root: Path | None, strict: bool) -> Collection:
         raise InputError("is empty", path=path)
     tables = [file for file in files if table(file) is not None]
     if tables and len(tables) == len(files) and not any(file.is_dir() for file in path.iterdir()):
-        # Tables in a folder of their own: one, or the shards of one.
-        alone = table(tables[0], root=root or path, strict=strict) if len(tables) == 1 else None
-        return alone or Tables(path, root=root or path, strict=strict)
+        # Nothing but tables: a single one, or the shards of one.
+        single = table(tables[0], root=root or path, strict=strict) if len(tables) == 1 else None
+        return single or Tables(path, root=root or path, strict=strict)
     return Folder(path, strict=strict)

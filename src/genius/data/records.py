@@ -1,4 +1,4 @@
-"""What is searched for and what is found: items, queries and where their pictures are."""
+"""The records that everything works on: items, queries and the sources of their images."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Protocol
 from genius.errors import InputError
 
 Scalar = str | int | float | bool | None
-"""What metadata may hold: the scalars of JSON."""
+"""The type of a metadata value: a JSON scalar."""
 
 
 class Modality(StrEnum):
-    """What an item is made of. M-BEIR writes `pair` as `image,text`."""
+    """The content of an item or query: image, text or both. M-BEIR writes `pair` as `image,text`."""
 
     IMAGE = "image"
     TEXT = "text"
@@ -24,7 +24,7 @@ class Modality(StrEnum):
 
     @classmethod
     def parse(cls, name: object) -> Modality:
-        """The modality called `name`, in any spelling that is in use (`pair`, `image,text`, `text,image`).
+        """The modality called `name`, in any spelling in use (`pair`, `image,text`, `text,image`).
 
         Raises InputError for anything else.
         """
@@ -37,7 +37,7 @@ class Modality(StrEnum):
 
     @property
     def mbeir(self) -> str:
-        """The name as M-BEIR spells it."""
+        """The name in M-BEIR's spelling."""
         return "image,text" if self is Modality.PAIR else self.value
 
 
@@ -54,19 +54,19 @@ _MODALITY_NAMES: dict[str, Modality] = {
 
 
 class ImageSource(Protocol):
-    """Something that can give an image's bytes."""
+    """Anything that can read the encoded bytes of an image."""
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """A name for messages."""
 
     def read(self) -> bytes:
-        """The encoded bytes. Raises InputError when they can't be had."""
+        """The encoded bytes. Raises InputError if they can't be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFile:
-    """A picture in a file below `root`; `path` is relative, with forward slashes."""
+    """An image file below the folder `root`; `path` is relative to it, with forward slashes."""
 
     root: str
     path: str
@@ -78,11 +78,11 @@ class ImageFile:
 
     @property
     def file(self) -> Path:
-        """The whole path."""
+        """The full path."""
         return Path(self.root, self.path)
 
     def read(self) -> bytes:
-        """The file's bytes; refuses a link that leaves the root."""
+        """The file's bytes. Raises InputError if it can't be read or is a link that leaves the root."""
         try:
             real = self.file.resolve(strict=True)
             if not real.is_relative_to(Path(self.root).resolve()):
@@ -94,7 +94,7 @@ class ImageFile:
 
 @dataclass(frozen=True, slots=True)
 class ImageInTar:
-    """A picture that is a member of an uncompressed tar file, found by its place in it."""
+    """An image inside an uncompressed tar file, `size` bytes from the offset `start`."""
 
     archive: str
     path: str
@@ -103,11 +103,11 @@ class ImageInTar:
 
     @property
     def name(self) -> str:
-        """The member's path, behind its archive's."""
+        """The archive's path and the member's."""
         return f"{self.archive}!{self.path}"
 
     def read(self) -> bytes:
-        """The member's bytes."""
+        """The member's bytes. Raises InputError if the archive can't be read or is cut short."""
         try:
             with Path(self.archive).open("rb") as archive:
                 archive.seek(self.start)
@@ -121,7 +121,7 @@ class ImageInTar:
 
 @dataclass(frozen=True, slots=True)
 class ImageBytes:
-    """A picture held in memory."""
+    """An image in memory, encoded in one of the usual formats."""
 
     content: bytes = field(repr=False)
     name: str = "(bytes)"
@@ -133,7 +133,7 @@ class ImageBytes:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something that can be found: an id, a text and/or an image, and metadata that travels with it."""
+    """Something that can be found: an id, a text and/or an image, and metadata."""
 
     id: str
     text: str | None = None
@@ -158,16 +158,16 @@ class Item:
 
     @property
     def modality(self) -> Modality:
-        """What the item is made of, by what it has."""
+        """The modality, by which of text and image the item has."""
         return _modality(self.text, self.image)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked: text and/or image, an instruction, the wanted modality, and what would answer it.
+    """A query: text and/or image, an instruction, and the wanted modality.
 
-    `positives` and `negatives` are item ids, known for training and evaluation only; `task` is
-    M-BEIR's number, and `dataset` the name of the set that the query comes from.
+    `positives` and `negatives` are the ids of right and wrong answers, known for training and evaluation
+    only; `task` is M-BEIR's task number, and `dataset` the data set that the query comes from.
     """
 
     id: str = ""
@@ -188,7 +188,7 @@ class Query:
 
     @property
     def modality(self) -> Modality:
-        """What the query is made of (its instruction apart)."""
+        """The modality, by which of text and image the query has (the instruction does not count)."""
         return _modality(self.text, self.image)
 
 
@@ -199,7 +199,7 @@ def _modality(text: str | None, image: ImageSource | None) -> Modality:
 
 
 def check_scalar(key: object, value: object) -> None:
-    """Raise InputError unless `key: value` can be metadata: a text key, and a scalar that JSON can write."""
+    """Raise InputError unless `key: value` is valid metadata: a text, and a scalar that JSON can write."""
     if not isinstance(key, str):
         raise InputError(f"metadata key {key!r} is not text")
     if not isinstance(value, str | int | float | bool | None):

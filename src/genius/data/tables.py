@@ -1,12 +1,19 @@
-"""Rows of a table (JSONL, CSV, Parquet) as items: which column is what, and what a safe path is."""
+"""Tables of items: JSONL, CSV, TSV and Parquet files, an item a row.
+
+Columns are recognised by their names: the first known name for the id, the text and the image is used, and
+every other column is metadata.
+"""
 
 from __future__ import annotations
 
+import abc
+import contextlib
 import csv
 import gzip
 import io
 import re
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -18,119 +25,11 @@ from genius import atomic
 from genius.data.collection import Collection, Located, Report
 from genius.data.records import ImageBytes, ImageFile, ImageSource, Item, Scalar
 from genius.errors import InputError, require
+from genius.paths import safe_path
 
 ID_NAMES = ("id", "_id", "did", "key")
 TEXT_NAMES = ("text", "txt", "caption", "description", "title")
 IMAGE_NAMES = ("image", "img_path", "image_path", "file_name", "filename", "path", "file")
-
-_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-
-
-@lru_cache(maxsize=256)
-def columns_of(names: tuple[str, ...]) -> tuple[str | None, str | None, str | None]:
-    """Which of a row's column names hold the id, the text and the image: the first known one of each."""
-    present = set(names)
-
-    def first(known: tuple[str, ...]) -> str | None:
-        return next((name for name in known if name in present), None)
-
-    return first(ID_NAMES), first(TEXT_NAMES), first(IMAGE_NAMES)
-
-
-def item_of(row: Mapping[str, Any], root: str, fallback_id: str) -> Item:
-    """The item that a row describes.
-
-    Columns that are neither id, text nor image are metadata; so is what a column `metadata` holds.
-    Without an id the image's path is the id, else `fallback_id`. Raises InputError without a place.
-    """
-    id_column, text_column, image_column = columns_of(tuple(row))
-    if text_column is None and image_column is None:
-        raise InputError(
-            f"no column for a text or an image among {', '.join(map(repr, row)) or 'none'}: "
-            f"name them {TEXT_NAMES[0]!r} and {IMAGE_NAMES[0]!r}"
-        )
-    text = _text(row, text_column)
-    image = image_of(row[image_column], root) if image_column is not None else None
-    identifier = _id(row, id_column)
-    if identifier is None:
-        identifier = image.path if isinstance(image, ImageFile) else fallback_id
-    named = (id_column, text_column, image_column, "metadata")
-    metadata = scalars((key, value) for key, value in row.items() if key not in named)
-    metadata |= _inner_metadata(row.get("metadata"))
-    return Item(identifier, text, image, metadata)
-
-
-def _text(row: Mapping[str, Any], column: str | None) -> str | None:
-    value = row[column] if column is not None else None
-    if value is not None and not isinstance(value, str):
-        raise InputError(f"field {column!r} should be text, but is a {type(value).__name__}")
-    return value or None
-
-
-def _id(row: Mapping[str, Any], column: str | None) -> str | None:
-    value = row[column] if column is not None else None
-    if value is None or value == "":
-        if column is not None:
-            raise InputError(f"field {column!r} is empty: every item needs an id")
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InputError(
-            f"field {column!r} should be text or a whole number, but is a {type(value).__name__}"
-        )
-    return str(value)
-
-
-def image_of(value: Any, root: str) -> ImageSource | None:
-    """The picture that a field names: a path, bytes, or Hugging Face's `{bytes, path}`; None if empty."""
-    if value is None or value in ("", b""):
-        return None
-    if isinstance(value, str):
-        return ImageFile(root, safe_path(value))
-    if isinstance(value, bytes):
-        return ImageBytes(value)
-    if isinstance(value, Mapping) and value.keys() <= {"bytes", "path"}:
-        content, path = value.get("bytes"), value.get("path")
-        return ImageBytes(content, path or "(bytes)") if content else image_of(path, root)
-    raise InputError(f"an image should be a path, but is a {type(value).__name__}")
-
-
-def safe_path(path: str) -> str:
-    """A path that stays below its root, with forward slashes and no detours.
-
-    Raises InputError for an absolute path, one that climbs out, or the address of a web page.
-    """
-    if path[0] not in "/." and "\\" not in path and ":" not in path and "/." not in path and "//" not in path:
-        if "\0" in path:
-            raise InputError(f"path {path!r} holds a zero byte")
-        return path  # the usual case, quickly
-    if _URL.match(path):
-        raise InputError(
-            f"image {path!r} is an address: nothing is fetched, so download it and give its path"
-        )
-    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
-    if path.startswith(("/", "\\")) or _DRIVE.match(path) or ".." in parts or "\0" in path or not parts:
-        raise InputError(f"path {path!r} leaves the folder: give paths below it, or name another root")
-    return "/".join(parts)
-
-
-def scalars(pairs: Iterable[tuple[str, Any]]) -> dict[str, Scalar]:
-    """Metadata from a row's other fields: scalars as they are, lists and objects as their JSON text."""
-    return {
-        key: value
-        if isinstance(value, str | int | float | bool | None)
-        else orjson.dumps(value, default=str).decode()
-        for key, value in pairs
-    }
-
-
-def _inner_metadata(value: Any) -> dict[str, Scalar]:
-    if value is None or value == "":
-        return {}
-    if not isinstance(value, Mapping):
-        raise InputError(f"field 'metadata' should be an object, but is a {type(value).__name__}")
-    return scalars(value.items())
-
 
 JSONL_ENDINGS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -141,16 +40,26 @@ _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][+-]?\d{1,2})?")
 
 Row = dict[str, Any]
 LocatedRow = tuple[Path, int, Row]
+"""The file and the line that a row was read from, and the row by column name."""
 
 
-class Table(Collection):
-    """Items in the rows of one file."""
+def table(path: Path, *, root: Path | None = None, strict: bool = False) -> TableCollection | None:
+    """The reader for the table at `path`, by the ending of its name; None if it is no table."""
+    name = path.name.lower()
+    for endings, reader in ((JSONL_ENDINGS, Jsonl), (CSV_ENDINGS, Csv), (PARQUET_ENDINGS, Parquet)):
+        if name.endswith(endings):
+            return reader(path, root=root, strict=strict)
+    return None
+
+
+class TableCollection(Collection):
+    """Items in the rows of a table."""
 
     def _located_items(self, report: Report) -> Iterator[Located]:
         root = str(self.root)
         for path, line, row in self.rows(report):
             try:
-                yield path, line, item_of(row, root, self.row_name(path, line))
+                yield path, line, _row_to_item(row, root, self.row_name(path, line))
             except InputError as error:
                 report(error.at(path, line))
 
@@ -158,30 +67,30 @@ class Table(Collection):
         """The id of a row that has none."""
         return str(line)
 
+    @abc.abstractmethod
     def rows(self, report: Report) -> Iterator[LocatedRow]:
-        """The rows as they come, each with its line; what is no row goes to `report`."""
-        raise NotImplementedError
+        """The rows in order, with their places; a line that is no row goes to `report`."""
 
 
-class Jsonl(Table):
-    """A JSON object a line."""
+class Jsonl(TableCollection):
+    """A file with a JSON object per line."""
 
     kind = "JSONL"
 
     def rows(self, report: Report) -> Iterator[LocatedRow]:
-        """The lines' objects."""
+        """The objects of the lines."""
         for line, row in json_lines(self.path, report):
             yield self.path, line, row
 
 
-class Csv(Table):
+class Csv(TableCollection):
     """Comma- or tab-separated values under a line of column names."""
 
     kind = "CSV"
 
     def rows(self, report: Report) -> Iterator[LocatedRow]:
-        """The lines below the header, by column name; an empty field is an absent one."""
-        with _open_text(self.path) as file:
+        """The lines below the header; an empty field is an absent one."""
+        with _damage_named(self.path), _open_text(self.path) as file:
             lines = csv.reader(file, delimiter=_delimiter(self.path, file), strict=True)
             header: list[str] = []
             while True:
@@ -208,8 +117,8 @@ class Csv(Table):
                     report(located)
 
 
-class Parquet(Table):
-    """A Parquet file, as data sets are published in; pictures as paths or inside."""
+class Parquet(TableCollection):
+    """A Parquet file; its images are paths, or stored inside it."""
 
     kind = "Parquet"
 
@@ -229,26 +138,17 @@ class Parquet(Table):
             ) from error
 
 
-def table(path: Path, *, root: Path | None = None, strict: bool = False) -> Table | None:
-    """The reader for the table at `path`, by its name's ending; None if it is no table."""
-    name = path.name.lower()
-    for endings, reader in ((JSONL_ENDINGS, Jsonl), (CSV_ENDINGS, Csv), (PARQUET_ENDINGS, Parquet)):
-        if name.endswith(endings):
-            return reader(path, root=root, strict=strict)
-    return None
-
-
-class Tables(Table):
-    """The tables of a folder that holds nothing else, one after the other, as one collection: shards."""
+class Tables(TableCollection):
+    """All tables of a folder that holds nothing else, as one collection: the shards of a data set."""
 
     kind = "tables"
 
     def row_name(self, path: Path, line: int) -> str:
-        """Lines are counted in each file, so its name tells them apart."""
+        """The file's name and the line, as every file counts its own lines."""
         return f"{path.name}:{line}"
 
     def rows(self, report: Report) -> Iterator[LocatedRow]:
-        """Those of all files, in the order of their names."""
+        """The rows of all files, in the order of their names."""
         for path in sorted(self.path.iterdir()):
             reader = None if path.name.startswith(".") else table(path, root=self.root)
             if reader is not None:
@@ -256,10 +156,10 @@ class Tables(Table):
 
 
 def json_lines(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
-    """The JSON objects of a file with their line numbers; a line that holds none goes to `report`."""
+    """The JSON objects of a file with their line numbers; a line without one goes to `report`."""
     loads = orjson.loads
-    with open_bytes(path) as file:
-        for number, content in enumerate(_decompressed(file, path), start=1):
+    with _damage_named(path), open_bytes(path) as file:
+        for number, content in enumerate(file, start=1):
             line = content.removeprefix(_BOM) if number == 1 else content
             try:
                 row = loads(line)
@@ -278,15 +178,16 @@ def json_lines(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
 
 
 def write_items(path: Path | str, items: Iterable[Item]) -> int:
-    """Write items as JSONL that `genius.read` gives back exactly; returns how many.
+    """Write items as JSONL that `genius.read` reads back exactly; returns their number.
 
-    Pictures must be files below the folder of `path` (they are written as relative paths).
+    Images are written as paths relative to the folder of `path`. Raises InputError for an image that is no
+    file below that folder, and for text that is no valid Unicode; the file is then left as it was.
     """
     path = Path(path)
     count = 0
     with atomic.write_file(path) as file:
         for item in items:
-            row: Row = {"id": item.id, "text": item.text, "image": _written_path(item, path.parent)}
+            row: Row = {"id": item.id, "text": item.text, "image": _relative_path(item, path.parent)}
             if item.metadata:
                 row["metadata"] = dict(item.metadata)
             try:
@@ -297,16 +198,11 @@ def write_items(path: Path | str, items: Iterable[Item]) -> int:
     return count
 
 
-def _written_path(item: Item, folder: Path) -> str | None:
-    if item.image is None:
-        return None
-    if not isinstance(item.image, ImageFile) or Path(item.image.root) != folder:
-        raise InputError(f"item {item.id!r}: its image {item.image.name} is no file below {folder}")
-    return item.image.path
-
-
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file for reading, decompressing it if its name ends in .gz."""
+    """Open a file for reading, decompressing it if its name ends in .gz.
+
+    Raises InputError if it can't be read or is empty.
+    """
     try:
         if path.stat().st_size == 0:
             raise InputError("is empty", path=path)
@@ -315,10 +211,112 @@ def open_bytes(path: Path) -> BinaryIO:
         raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
 
 
-def _decompressed(file: BinaryIO, path: Path) -> Iterator[bytes]:
+def scalars(pairs: Iterable[tuple[str, Any]]) -> dict[str, Scalar]:
+    """Metadata from a row's other fields: scalars as they are, lists and objects as their JSON text."""
+    return {
+        key: value
+        if isinstance(value, str | int | float | bool | None)
+        else orjson.dumps(value, default=str).decode()
+        for key, value in pairs
+    }
+
+
+# --- from a row to an item
+
+
+def _row_to_item(row: Mapping[str, Any], root: str, fallback_id: str) -> Item:
+    """The item that a row describes.
+
+    Columns other than id, text and image are metadata; so are the entries of a column `metadata`. Without an
+    id the image's path is the id, else `fallback_id`. Raises InputError, without a place.
+    """
+    id_column, text_column, image_column = _known_columns(tuple(row))
+    if text_column is None and image_column is None:
+        raise InputError(
+            f"no column for a text or an image among {', '.join(map(repr, row)) or 'none'}: "
+            f"name them {TEXT_NAMES[0]!r} and {IMAGE_NAMES[0]!r}"
+        )
+    text = _text(row, text_column)
+    image = _image(row[image_column], root) if image_column is not None else None
+    identifier = _id(row, id_column)
+    if identifier is None:
+        identifier = image.path if isinstance(image, ImageFile) else fallback_id
+    named = (id_column, text_column, image_column, "metadata")
+    metadata = scalars((key, value) for key, value in row.items() if key not in named)
+    metadata |= _nested_metadata(row.get("metadata"))
+    return Item(identifier, text, image, metadata)
+
+
+@lru_cache(maxsize=256)
+def _known_columns(names: tuple[str, ...]) -> tuple[str | None, str | None, str | None]:
+    """The columns of the id, the text and the image, each the first of its known names; None without one."""
+    present = set(names)
+
+    def first(known: tuple[str, ...]) -> str | None:
+        return next((name for name in known if name in present), None)
+
+    return first(ID_NAMES), first(TEXT_NAMES), first(IMAGE_NAMES)
+
+
+def _text(row: Mapping[str, Any], column: str | None) -> str | None:
+    value = row[column] if column is not None else None
+    if value is not None and not isinstance(value, str):
+        raise InputError(f"field {column!r} should be text, but is a {type(value).__name__}")
+    return value or None
+
+
+def _id(row: Mapping[str, Any], column: str | None) -> str | None:
+    value = row[column] if column is not None else None
+    if value is None or value == "":
+        if column is not None:
+            raise InputError(f"field {column!r} is empty: every item needs an id")
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InputError(
+            f"field {column!r} should be text or a whole number, but is a {type(value).__name__}"
+        )
+    return str(value)
+
+
+def _image(value: Any, root: str) -> ImageSource | None:
+    """The image that a field holds: a path, bytes, or Hugging Face's `{bytes, path}`; None if empty."""
+    if value is None or value in ("", b""):
+        return None
+    if isinstance(value, str):
+        return ImageFile(root, safe_path(value))
+    if isinstance(value, bytes):
+        return ImageBytes(value)
+    if isinstance(value, Mapping) and value.keys() <= {"bytes", "path"}:
+        content, path = value.get("bytes"), value.get("path")
+        return ImageBytes(content, path or "(bytes)") if content else _image(path, root)
+    raise InputError(f"an image should be a path, but is a {type(value).__name__}")
+
+
+def _nested_metadata(value: Any) -> dict[str, Scalar]:
+    if value is None or value == "":
+        return {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"field 'metadata' should be an object, but is a {type(value).__name__}")
+    return scalars(value.items())
+
+
+def _relative_path(item: Item, folder: Path) -> str | None:
+    if item.image is None:
+        return None
+    if not isinstance(item.image, ImageFile) or Path(item.image.root) != folder:
+        raise InputError(f"item {item.id!r}: its image {item.image.name} is no file below {folder}")
+    return item.image.path
+
+
+# --- files and CSV
+
+
+@contextlib.contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """Turn what reading or decompressing a damaged file raises into an InputError that names it."""
     try:
-        yield from file
-    except (OSError, EOFError) as error:
+        yield
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"is damaged: {error}", path=path) from error
 
 
@@ -328,7 +326,7 @@ def _open_text(path: Path) -> TextIO:
 
 
 def _delimiter(path: Path, file: TextIO) -> str:
-    """Tab for TSV; for CSV what stands most often in the first line: comma, semicolon or tab."""
+    """Tab for TSV; for CSV the most frequent of comma, semicolon and tab in the first line."""
     csv.field_size_limit(sys.maxsize)
     if ".tsv" in path.name.lower():
         return "\t"
@@ -351,8 +349,8 @@ def _refuse_bad_unicode(fields: list[str]) -> None:
 
 
 def _csv_row(header: list[str], fields: list[str]) -> Row:
-    """A row by column name. An empty field is an absent one; metadata that looks like a number is one."""
-    named = columns_of(tuple(header))
+    """A row by column name. An empty field is an absent one; metadata spelled as a number is a number."""
+    named = _known_columns(tuple(header))
     row: Row = {}
     for name, value in zip(header, fields, strict=True):
         if name in named:

@@ -1,4 +1,4 @@
-"""M-BEIR's tasks: what is asked with, what is asked for, and at which rank success is counted."""
+"""M-BEIR's tasks: the modalities of queries and targets, and the rank of the headline metric."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TASK_MODALITIES: dict[int, tuple[Modality, Modality]] = {
     7: (Modality.PAIR, Modality.IMAGE),
     8: (Modality.PAIR, Modality.PAIR),
 }
-"""What is asked with, and what is asked for, by M-BEIR's task number."""
+"""Modalities of query and target, by M-BEIR's task number."""
 
 _RESULT_ORDER = (
     *("visualnews_task0", "mscoco_task0", "fashion200k_task0", "webqa_task1", "edis_task2", "webqa_task2"),
@@ -36,32 +36,38 @@ _RECALL_AT_10 = ("fashion200k_task0", "fashion200k_task3", "fashioniq_task7")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task of one data set: `fashion_task7` is picture and text → picture."""
+    """One task of one data set: `fashion_task7` is image and text → image."""
 
     dataset: str
     number: int
+
+    @classmethod
+    def parse(cls, name: str) -> Task:
+        """The task of a name like `fashion_task7`."""
+        dataset, _, number = name.rpartition("_task")
+        return cls(dataset, int(number))
 
     def __str__(self) -> str:
         return f"{self.dataset}_task{self.number}"
 
     @property
     def query(self) -> Modality:
-        """What the queries are made of."""
+        """The modality of the queries."""
         return TASK_MODALITIES[self.number][0]
 
     @property
     def target(self) -> Modality:
-        """What the answers are made of."""
+        """The modality of the answers."""
         return TASK_MODALITIES[self.number][1]
 
     @property
     def cutoff(self) -> int:
-        """The headline's rank: 5, and 10 where M-BEIR says so."""
+        """The k of the headline metric, hit rate at k: 5, or 10 where M-BEIR says so."""
         return 10 if str(self) in _RECALL_AT_10 else 5
 
 
 def result_order(task: Task) -> tuple[int, int, str]:
-    """Sorts tasks as M-BEIR's result tables do, others behind by number and data set."""
+    """Sort key for tasks: the order of M-BEIR's result tables, then others by number and data set."""
     name = str(task)
     known = _RESULT_ORDER.index(name) if name in _RESULT_ORDER else len(_RESULT_ORDER)
     return known, task.number, task.dataset

@@ -1,4 +1,4 @@
-"""How M-BEIR assembles texts: cleaned, and for a query with its instruction in front."""
+"""Texts as M-BEIR assembles them: cleaned, and for a query with its instruction in front."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _END = (".", "?", "!")
 
 
 def clean(text: str | None) -> str:
-    """A text as the benchmark writes it: no outer blanks and quotes, a capital first, a full stop last.
+    """A text in the benchmark's style: no outer blanks or quotes, a capital first, a full stop last.
 
     >>> clean(' "a dog on the beach" ')
     'A dog on the beach.'
@@ -21,7 +21,7 @@ def clean(text: str | None) -> str:
 
 
 def query_text(query: Query) -> str:
-    """A query's text behind its instruction, as one text; a picture alone is asked with the instruction.
+    """A query's instruction and text as one text; for an image alone, the instruction.
 
     >>> query_text(Query(text="a dog", instruction="find a photo"))
     'Find a photo. A dog.'

@@ -12,11 +12,12 @@ import orjson
 from genius.data.collection import Collection, Located, Report
 from genius.data.folder import is_image
 from genius.data.records import ImageInTar, Item
-from genius.data.tables import safe_path, scalars
+from genius.data.tables import scalars
 from genius.errors import InputError
+from genius.paths import safe_path
 
 LEFT_OUT = ("key", "caption", "exif")
-"""Fields of img2dataset's JSON that are no metadata: the id, the text, and what may hold a home address."""
+"""Fields of img2dataset's JSON that are no metadata: id, text, and EXIF, which may hold a home address."""
 
 
 class WebDataset(Collection):
@@ -33,17 +34,17 @@ class WebDataset(Collection):
 
 
 def shards(path: Path) -> list[Path]:
-    """The tar files that `path` stands for."""
+    """The tar file at `path`, or the sorted tar files of that folder."""
     return [path] if path.is_file() else sorted(path.glob("*.tar"))
 
 
 def _samples(shard: Path, report: Report) -> Iterator[Located]:
-    """The samples of a shard; members that share a key follow each other."""
+    """The samples of a shard; members that share a key are consecutive."""
     key = ""
     parts: dict[str, Any] = {}
     with tarfile.open(shard, "r:") as archive:
         for member in archive:
-            archive.members = []  # type: ignore[attr-defined]  # else tarfile keeps every header in memory
+            archive.members = []  # type: ignore[attr-defined]  # otherwise tarfile keeps every header in memory
             try:
                 name = safe_path(member.name)
                 if not member.isfile():
@@ -82,5 +83,5 @@ def _sample(shard: Path, key: str, parts: dict[str, Any], report: Report) -> Ite
 
 
 def is_tar(path: Path) -> bool:
-    """Whether a file's name is that of a tar file."""
+    """Whether a file's name ends in .tar."""
     return PurePosixPath(path.name.lower()).suffix == ".tar"

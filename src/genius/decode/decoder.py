@@ -1,17 +1,21 @@
-"""What beam search asks of a decoder, learned or not."""
+"""The protocol of decoders, learned or not, and how the learned decoder of a model is opened."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from genius.errors import InputError
+from genius.errors import InputError, require
+
+if TYPE_CHECKING:
+    from genius.decode.onnx_decoder import Precision
 
 
-class Decoding(Protocol):
-    """One search under way: a row for each living beam of each query."""
+class DecodingState(Protocol):
+    """One beam search under way: a row for each living beam of each query."""
 
     def scores(self) -> np.ndarray:
         """Log-probabilities float32 [rows, codes of the next level], normalised over the level's codes."""
@@ -24,33 +28,60 @@ class Decoding(Protocol):
 
 
 class Decoder(Protocol):
-    """Something that scores the next code, given a query's vector and the codes before."""
+    """Scores the next code, given a query's vector and the codes before it."""
 
     @property
     def sizes(self) -> Sequence[int]:
         """How many codes each level has."""
 
-    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> Decoding:
+    def begin(self, vectors: np.ndarray, modality_codes: np.ndarray | None = None) -> DecodingState:
         """Start with one row for each query vector [n, width].
 
-        With `first`, a code of the first level for each query [n], the rows stand behind it already, and the
-        next scores are those of the second level: a code that is known need not be searched for.
+        With `modality_codes` [n], codes of the first level, the rows stand behind these, and the next scores
+        are those of the second level: a code that is known need not be searched for.
         """
 
 
-def check_queries(vectors: np.ndarray, first: np.ndarray | None, width: int, size: int) -> None:
-    """Refuse queries that a decoder of this width and this number of first codes can't begin with."""
+def check_queries(
+    vectors: np.ndarray, modality_codes: np.ndarray | None, width: int, num_modality_codes: int
+) -> None:
+    """Raise InputError for queries that a decoder of this width and first level can't begin with."""
     if vectors.ndim != 2 or vectors.shape[1] != width:
         raise InputError(f"queries must be vectors of width {width}, not of the shape {vectors.shape}")
-    if first is None:
+    if modality_codes is None:
         return
-    if first.shape != (len(vectors),) or (len(first) and not 0 <= first.min() <= first.max() < size):
-        raise InputError(f"each query needs a first code from 0 to {size - 1}")
+    codes, size = modality_codes, num_modality_codes
+    if codes.shape != (len(vectors),) or (len(codes) and not 0 <= codes.min() <= codes.max() < size):
+        raise InputError(f"each query needs a modality code from 0 to {size - 1}")
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Log-probabilities of logits [rows, codes], in place; the greatest is taken off first so that nothing
+    """Log-probabilities of logits [rows, codes], in place; the greatest is subtracted first, so that nothing
     overflows."""
     logits -= logits.max(axis=1, keepdims=True)
     logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
     return logits
+
+
+def open_decoder(
+    file: Callable[[str], Path],
+    vector_width: int,
+    described: Mapping[str, Any],
+    precision: Precision,
+    threads: int | None,
+    device: str | None,
+) -> Decoder:
+    """The learned decoder of a model, by ONNX Runtime, or by torch on a `device`.
+
+    `file` gives the model's files by name, and `described` is its network in the model's settings. On a
+    device it always runs in single precision. Raises MissingError if there is no such device.
+    """
+    from genius.decode.onnx_decoder import WEIGHTS, OnnxDecoder
+
+    if device is None:
+        return OnnxDecoder.open(file, described["sizes"], precision=precision, threads=threads)
+    require("torch", "train", "decoding on a device")
+    from genius.decode.torch_decoder import TorchDecoder
+
+    network = described["network"]
+    return TorchDecoder.open(file(WEIGHTS), vector_width, described["sizes"], network, device)

@@ -1,11 +1,12 @@
 """The learned decoder as ONNX graphs, in single precision and in 8 bits, checked against torch.
 
-`prefix` makes of queries what cross-attention reads, once for each; `step` appends rows to their trees. The
-graphs are written by hand: that keeps them small, and of shapes that ONNX Runtime knows how to fuse. Matrices
-that are multiplied with the same rows are one matrix, as fewer and wider products are quicker.
+`prefix` computes the keys and values of cross-attention, once for each query; `step` appends rows to the
+queries' trees. The graphs are written by hand, which keeps them small and of shapes that ONNX Runtime can
+fuse. Matrices that are multiplied with the same rows are joined into one, as fewer and wider products are
+quicker.
 
-The table of embeddings is in neither: rows of it come in. What comes out is compared with it outside, in
-single precision; in 8 bits that is a graph too for each level of many codes, `head-1` and so on.
+Neither graph holds the table of embeddings: rows of it are inputs. Logits are computed outside, in single
+precision; in 8 bits each level of many codes has a graph for them, `head-1` and so on.
 """
 
 from __future__ import annotations
@@ -21,8 +22,15 @@ import torch
 from torch import nn
 
 from genius.decode.decoder import Decoder
-from genius.decode.onnx_decoder import MANY, OnnxDecoder, Precision, head_name
-from genius.decode.t5 import CodeNetwork, DecoderLayer
+from genius.decode.onnx_decoder import (
+    CACHE_INPUT,
+    MANY,
+    PREFIX_INPUT,
+    OnnxDecoder,
+    Precision,
+    head_name,
+)
+from genius.decode.t5 import DecoderLayer, T5Decoder
 from genius.decode.torch_decoder import TorchDecoder
 from genius.encode.onnx_graph import Graph
 from genius.errors import GeniusError, InputError, require
@@ -31,22 +39,28 @@ TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-3, "int8": 0.5}
 """How far log-probabilities of a graph may be from torch's: the largest difference in single precision, the
 mean one in 8 bits, which round."""
 PROBES = 64
-"""How many queries are compared."""
+"""Queries along whose codes graphs are compared with torch."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """Graphs by precision, and how far their log-probabilities are from torch's, at most and on average."""
+    """Graphs by precision, and how far their log-probabilities are from torch's, at most and on average.
+
+    Attributes:
+        graphs: the graphs of each precision by name.
+        largest: the largest difference, by precision.
+        mean: the mean difference, by precision.
+    """
 
     graphs: Mapping[Precision, Mapping[str, bytes]]
     largest: Mapping[Precision, float]
     mean: Mapping[Precision, float]
 
 
-def export_decoder(network: CodeNetwork, vectors: np.ndarray, codes: np.ndarray) -> Exported:
-    """The network as graphs, compared with torch along the `codes` [n, levels] of some query `vectors`.
+def export_decoder(network: T5Decoder, vectors: np.ndarray, codes: np.ndarray) -> Exported:
+    """The network as graphs, compared with torch along `codes` [n, levels] of query `vectors` [n, width].
 
-    Raises GeniusError if a graph's answers differ too much.
+    Raises InputError without queries, and GeniusError if a graph's scores differ too much.
     """
     if not len(vectors) or codes.shape != (len(vectors), len(network.sizes)):
         raise InputError(
@@ -64,8 +78,8 @@ def export_decoder(network: CodeNetwork, vectors: np.ndarray, codes: np.ndarray)
     largest: dict[Precision, float] = {}
     mean: dict[Precision, float] = {}
     for precision, graph in graphs.items():
-        found = _walk(OnnxDecoder(graph, table, network.sizes, threads=1), vectors, codes)
-        differences = [np.abs(one - two) for one, two in zip(found, expected, strict=True)]
+        scores = _walk(OnnxDecoder(graph, table, network.sizes, threads=1), vectors, codes)
+        differences = [np.abs(ours - torchs) for ours, torchs in zip(scores, expected, strict=True)]
         largest[precision] = float(max(level.max() for level in differences))
         mean[precision] = float(np.mean([level.mean() for level in differences]))
         worst = largest[precision] if precision == "fp32" else mean[precision]
@@ -79,78 +93,82 @@ def export_decoder(network: CodeNetwork, vectors: np.ndarray, codes: np.ndarray)
 
 
 def _walk(decoder: Decoder, vectors: np.ndarray, codes: np.ndarray) -> list[np.ndarray]:
-    """The scores of each level along the codes."""
-    decoding, rows = decoder.begin(vectors), np.arange(len(vectors))
-    scores = [decoding.scores()]
+    """The scores [n, codes] of each level along the codes."""
+    state, rows = decoder.begin(vectors), np.arange(len(vectors))
+    scores = [state.scores()]
     for level in codes.T[:-1]:
-        decoding.advance(rows, level)
-        scores.append(decoding.scores())
+        state.advance(rows, level)
+        scores.append(state.scores())
     return scores
 
 
-def prefix_graph(network: CodeNetwork) -> bytes:
+def prefix_graph(network: T5Decoder) -> bytes:
     """From vectors [queries, vector_width] to the keys and values of each layer's cross-attention."""
     settings, graph = network.settings, _Graph("prefix")
     value = graph.input("vectors", np.float32, ("queries", network.vector_width))
     maps = list(network.prefix) if isinstance(network.prefix, nn.Sequential) else [network.prefix]
-    for one in maps:
-        if isinstance(one, nn.Linear):
-            value = graph.linear(value, _array(one.weight), _array(one.bias))
+    for layer in maps:
+        if isinstance(layer, nn.Linear):
+            value = graph.linear(value, _array(layer.weight), _array(layer.bias))
         else:
             value = graph.node("Relu", value)
     value = graph.node("Reshape", value, np.array([-1, settings.prefix, settings.width]))
     value = graph.normed(value, network.prefix_norm)
     shape = "queries", settings.heads, settings.prefix, settings.head_width
-    reading = [one for layer in _layers(network) for one in (layer.read.key, layer.read.value)]
-    for number, part in enumerate(graph.heads(value, reading, settings.heads)):
-        graph.output(f"{('key', 'value')[number % 2]}_{number // 2}", part, shape)
+    attentions = [layer.cross_attention for layer in _layers(network)]
+    projections = [projection for attention in attentions for projection in (attention.key, attention.value)]
+    for number, projected in enumerate(graph.heads(value, projections, settings.heads)):
+        graph.output(f"{('key', 'value')[number % 2]}_{number // 2}", projected, shape)
     return graph.bytes()
 
 
-def step_graph(network: CodeNetwork) -> bytes:
-    """From new rows to their hidden rows and to the grown cache.
+def step_graph(network: T5Decoder) -> bytes:
+    """From new rows to their hidden rows and to the grown cache of self-attention.
 
-    Of all rows so far a row sees a few: those of its path. `paths` [queries, heads, rows, depth] are their
-    numbers, and `distances` [queries, rows, depth] how far above it they are, as in `CodeNetwork.step`.
+    A row sees only the rows of its path. `paths` [queries, heads, rows, depth] are their numbers among all
+    rows so far, and `distances` [queries, rows, depth] how far above it they are, as in `T5Decoder.step`.
     """
     settings, graph = network.settings, _Graph("step")
-    value = graph.input("embedded", np.float32, ("queries", "rows", settings.width))
+    hidden = graph.input("embedded", np.float32, ("queries", "rows", settings.width))
     distances = graph.input("distances", np.int64, ("queries", "rows", "depth"))
     heads, head_width = settings.heads, settings.head_width
     paths = graph.input("paths", np.int64, ("queries", heads, "rows", "depth"))
-    bias = graph.node("Gather", _array(network.bias()), distances)
+    bias = graph.node("Gather", _array(network.position_bias()), distances)
     bias = graph.node("Transpose", bias, perm=[0, 3, 1, 2])
     for number, layer in enumerate(_layers(network)):
-        memory, past = (
+        prefix, past = (
             [
-                graph.input(f"{kind}_{part}_{number}", np.float32, ("queries", heads, count, head_width))
+                graph.input(f"{start}{part}_{number}", np.float32, ("queries", heads, count, head_width))
                 for part in ("key", "value")
             ]
-            for kind, count in (("memory", settings.prefix), ("past", "past"))
+            for start, count in ((PREFIX_INPUT, settings.prefix), (CACHE_INPUT, "past"))
         )
-        normed = graph.normed(value, layer.look_norm)
-        look = layer.look
-        asking, *new = graph.heads(normed, [look.query, look.key, look.value], heads)
+        normed = graph.normed(hidden, layer.self_attention_norm)
+        attention = layer.self_attention
+        query, *new = graph.heads(normed, [attention.query, attention.key, attention.value], heads)
         shape = "queries", heads, "all", head_width
         graph.node("Concat", past[0], new[0], axis=2)
         keys = graph.rename(f"key_{number}", shape)
         graph.node("Concat", past[1], new[1], axis=2)
         values = graph.rename(f"value_{number}", shape)
-        looked = graph.attention(asking, keys, values, look.out, (paths, bias))
-        value = graph.node("Add", value, looked)
-        (asking,) = graph.heads(graph.normed(value, layer.read_norm), [layer.read.query], heads)
-        value = graph.node("Add", value, graph.attention(asking, memory[0], memory[1], layer.read.out, None))
-        normed = graph.normed(value, layer.think_norm)
-        wide = graph.node("Relu", graph.node("MatMul", normed, _array(layer.widen.weight).T))
-        value = graph.node("Add", value, graph.node("MatMul", wide, _array(layer.narrow.weight).T))
-    graph.output("hidden", graph.normed(value, network.norm), ("queries", "rows", settings.width))
+        attended = graph.attention(query, keys, values, attention.out, (paths, bias))
+        hidden = graph.node("Add", hidden, attended)
+        attention = layer.cross_attention
+        (query,) = graph.heads(graph.normed(hidden, layer.cross_attention_norm), [attention.query], heads)
+        attended = graph.attention(query, prefix[0], prefix[1], attention.out, None)
+        hidden = graph.node("Add", hidden, attended)
+        normed = graph.normed(hidden, layer.mlp_norm)
+        up = graph.node("Relu", graph.node("MatMul", normed, _array(layer.mlp.up.weight).T))
+        hidden = graph.node("Add", hidden, graph.node("MatMul", up, _array(layer.mlp.down.weight).T))
+    graph.output("hidden", graph.normed(hidden, network.norm), ("queries", "rows", settings.width))
     return graph.bytes()
 
 
-def head_graphs(network: CodeNetwork) -> dict[str, bytes]:
-    """From hidden rows [rows, width] to the logits of a level, for each level of many codes; by name.
+def head_graphs(network: T5Decoder) -> dict[str, bytes]:
+    """From hidden rows [rows, width] to the logits [rows, codes] of a level, for each level of many codes; by
+    name.
 
-    They are graphs of their own, as ONNX Runtime always computes all results of a graph.
+    Each is a graph of its own, as ONNX Runtime always computes all results of a graph.
     """
     table = _array(network.codes.weight) * np.float32(network.settings.width**-0.5)
     graphs = {}
@@ -165,32 +183,33 @@ def head_graphs(network: CodeNetwork) -> dict[str, bytes]:
 
 
 class _Graph(Graph):
-    """A graph with the decoder's own parts."""
+    """A graph with the building blocks of the decoder."""
 
     def normed(self, value: str, norm: nn.RMSNorm) -> str:
-        """Spelled out in the way that ONNX Runtime recognises and fuses."""
+        """The norm of rows, spelled out in the way that ONNX Runtime recognises and fuses."""
         mean = self.node("ReduceMean", self.node("Pow", value, np.float32(2)), axes=[-1], keepdims=1)
         size = self.node("Sqrt", self.node("Add", mean, np.float32(norm.eps or 0)))
         return self.node("Mul", self.node("Div", value, size), _array(norm.weight))
 
-    def heads(self, value: str, maps: Sequence[nn.Linear], heads: int) -> list[str]:
-        """Linear maps, each as [queries, heads, rows, head_width]."""
-        weights = np.concatenate([_array(one.weight).T for one in maps], axis=1)
-        mapped = self.node("MatMul", value, weights)
-        split = self.node("Reshape", mapped, np.array([0, 0, len(maps) * heads, -1]))
+    def heads(self, value: str, projections: Sequence[nn.Linear], heads: int) -> list[str]:
+        """Linear projections of rows, each as [queries, heads, rows, head_width]."""
+        count = len(projections)
+        weights = np.concatenate([_array(projection.weight).T for projection in projections], axis=1)
+        projected = self.node("MatMul", value, weights)
+        split = self.node("Reshape", projected, np.array([0, 0, count * heads, -1]))
         turned = self.node("Transpose", split, perm=[0, 2, 1, 3])
-        return [turned] if len(maps) == 1 else self.split(turned, len(maps), axis=1)
+        return [turned] if count == 1 else self.split(turned, count, axis=1)
 
     def attention(
-        self, asking: str, keys: str, values: str, out: nn.Linear, seen: tuple[str, str] | None
+        self, query: str, keys: str, values: str, out: nn.Linear, seen: tuple[str, str] | None
     ) -> str:
-        """What rows take from keys and values: from all, or from those that are seen (paths and bias).
+        """Attention of rows to all keys, or only to those that they see (paths and bias).
 
-        Products with all keys are one matrix product for a query, and so are those with all values; what
-        a row does not see is left out of the softmax between them, which would take longer than both.
+        Products with all keys are one matrix product per query, and so are those with all values; rows that
+        are not seen are left out of the softmax between them, which would take longer than both.
         """
         across = self.node("Transpose", keys, perm=[0, 1, 3, 2])
-        products = self.node("MatMul", asking, across)
+        products = self.node("MatMul", query, across)
         if seen is None:
             weights = self.node("Softmax", products, axis=-1)
         else:
@@ -205,21 +224,21 @@ class _Graph(Graph):
                 axis=3,
                 reduction="add",
             )
-        found = self.node("Transpose", self.node("MatMul", weights, values), perm=[0, 2, 1, 3])
-        found = self.node("Reshape", found, np.array([0, 0, -1]))
-        return self.node("MatMul", found, _array(out.weight).T)
+        attended = self.node("Transpose", self.node("MatMul", weights, values), perm=[0, 2, 1, 3])
+        attended = self.node("Reshape", attended, np.array([0, 0, -1]))
+        return self.node("MatMul", attended, _array(out.weight).T)
 
 
 def in_8_bits(content: bytes) -> bytes:
-    """The graph with its weights in 8 bits, a scale for each column; what is multiplied with them is rounded
-    as it comes."""
+    """The graph with its weights in 8 bits, a scale for each column; the rows that are multiplied with them
+    are rounded as they come."""
     onnx = require("onnx", "train", "exporting a model")
     quantization = require("onnxruntime.quantization", "train", "exporting a model")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "graph.onnx")
         logger = logging.getLogger()
         level = logger.level
-        logger.setLevel(logging.ERROR)  # it advises to prepare graphs in a way that ours don't need
+        logger.setLevel(logging.ERROR)  # it advises a preparation that our graphs don't need
         try:
             quantization.quantize_dynamic(
                 onnx.load_from_string(content),
@@ -234,7 +253,7 @@ def in_8_bits(content: bytes) -> bytes:
         return path.read_bytes()
 
 
-def _layers(network: CodeNetwork) -> list[DecoderLayer]:
+def _layers(network: T5Decoder) -> list[DecoderLayer]:
     return [layer for layer in network.layers if isinstance(layer, DecoderLayer)]
 
 

@@ -8,28 +8,33 @@ from typing import Any, Literal
 
 import numpy as np
 
-from genius.decode.beam_tree import TreeDecoding, begin, offsets
+from genius.decode.beam_tree import BeamTree, begin, offsets
 from genius.decode.decoder import log_softmax
 from genius.runtime import session
 
 Precision = Literal["fp32", "int8"]
+"""Of the network's weights."""
 Graphs = Mapping[str, bytes | str]
 """The graphs `prefix` and `step`, and in 8 bits those of heads, or their paths."""
 
 DECODER_FILES = "decoder"
-"""How the names of a model's files begin that are its decoder's."""
+"""How the names of the decoder's files in a model begin."""
 WEIGHTS, TABLE = f"{DECODER_FILES}.safetensors", "codes.weight"
 """Where a model keeps the network's weights, and among them the embeddings of codes."""
 
 MANY = 1024
-"""From how many codes on a level is compared with in 8 bits: with fewer that saves nothing."""
+"""From this many codes on, a level's logits are computed in 8 bits: with fewer that saves nothing."""
+
+PREFIX_INPUT, CACHE_INPUT = "memory_", "past_"
+"""How the inputs of the graph `step` begin that take the keys and values of cross-attention (those that the
+graph `prefix` gives, each by its name) and of self-attention."""
 
 Cache = dict[str, Any]
-"""Keys and values of the layers by name, where ONNX Runtime left them."""
+"""Keys and values of all layers by the name of the graph's input, where ONNX Runtime left them."""
 
 
 def head_name(level: int) -> str:
-    """What the graph is called that compares with a level's codes (the first is 0)."""
+    """The name of the graph that computes the logits of a level (the first is 0)."""
     return f"head-{level}"
 
 
@@ -42,9 +47,9 @@ class OnnxDecoder:
     """A `Decoder` by exported graphs.
 
     Args:
-        graphs: `prefix` and `step`, as `genius.decode.export` makes them; and those of heads, where what
-            comes out is compared with embeddings in 8 bits.
-        table: the embeddings of the start and of all codes, [1 + codes, width].
+        graphs: `prefix` and `step`, as `genius.decode.export` makes them; and those of heads, where logits
+            are computed in 8 bits.
+        table: the embeddings of the start token and of all codes, [1 + codes, width].
         sizes: codes by level.
         threads: of ONNX Runtime; by default one for each core.
     """
@@ -64,9 +69,9 @@ class OnnxDecoder:
             else:
                 # Embeddings leave the network shorter than they enter it, by the square root of their width.
                 self._heads.append(_head(np.ascontiguousarray(self._table[first : first + size].T) * scale))
-        self._kept = [found.name for found in self._prefix.get_outputs()]
-        past = next(given for given in self._step.get_inputs() if given.name.startswith("past_"))
-        self._heads_shape: tuple[int, int] = past.shape[1], past.shape[3]
+        self._keys_values = [output.name for output in self._prefix.get_outputs()]
+        cached = next(given for given in self._step.get_inputs() if given.name.startswith(CACHE_INPUT))
+        self._heads_shape: tuple[int, int] = cached.shape[1], cached.shape[3]
 
     @classmethod
     def open(
@@ -87,33 +92,36 @@ class OnnxDecoder:
             names += [head_name(level) for level, size in enumerate(sizes) if size >= MANY]
         return cls({name: str(file(graph_file(name, precision))) for name in names}, table, sizes, threads)
 
-    def begin(self, vectors: np.ndarray, first: np.ndarray | None = None) -> TreeDecoding:
-        """Start with one row for each query vector [n, width], behind its first code if that is given."""
-        return begin(self, vectors, first)
+    def begin(self, vectors: np.ndarray, modality_codes: np.ndarray | None = None) -> BeamTree:
+        """Start with one row for each query vector [n, width], behind its modality code if that is given."""
+        return begin(self, vectors, modality_codes)
 
-    def remember(self, vectors: np.ndarray) -> Cache:
-        """Keys and values of the queries' prefixes."""
-        found = self._prefix.run_with_ort_values(self._kept, {"vectors": _value(vectors)})
-        return {f"memory_{name}": one for name, one in zip(self._kept, found, strict=True)}
+    def encode_prefix(self, vectors: np.ndarray) -> Cache:
+        """Keys and values of cross-attention to the queries' prefixes."""
+        encoded = self._prefix.run_with_ort_values(self._keys_values, {"vectors": _ort_value(vectors)})
+        return self._named(PREFIX_INPUT, encoded)
 
     def step(
-        self, tokens: np.ndarray, paths: np.ndarray, memory: Cache, cache: Cache | None
+        self, tokens: np.ndarray, paths: np.ndarray, prefix: Cache, cache: Cache | None
     ) -> tuple[np.ndarray, Cache]:
-        """The hidden rows of new tokens, and the cache that has them."""
+        """The hidden rows [n, rows, width] of new tokens, and the cache of self-attention with them."""
         heads, head_width = self._heads_shape
         if cache is None:
-            nothing = _value(np.zeros((len(tokens), heads, 0, head_width), np.float32))
-            cache = {f"past_{name}": nothing for name in self._kept}
+            nothing = _ort_value(np.zeros((len(tokens), heads, 0, head_width), np.float32))
+            cache = self._named(CACHE_INPUT, [nothing] * len(self._keys_values))
         distances = np.where(paths < 0, len(self.sizes), np.arange(paths.shape[2])[::-1])
         seen = np.repeat(np.maximum(paths, 0)[:, None], heads, axis=1)  # every head sees the same rows
-        inputs = {"embedded": self._table[tokens], "distances": distances, "paths": seen}
-        given = {name: _value(array) for name, array in inputs.items()}
-        hidden, *kept = self._step.run_with_ort_values(["hidden", *self._kept], {**given, **memory, **cache})
-        return hidden.numpy(), {f"past_{name}": one for name, one in zip(self._kept, kept, strict=True)}
+        arrays = {"embedded": self._table[tokens], "distances": distances, "paths": seen}
+        inputs = {name: _ort_value(array) for name, array in arrays.items()} | prefix | cache
+        hidden, *grown = self._step.run_with_ort_values(["hidden", *self._keys_values], inputs)
+        return hidden.numpy(), self._named(CACHE_INPUT, grown)
 
-    def only(self, kept: Cache, queries: np.ndarray) -> Cache:
-        """What is remembered of these queries."""
-        return {name: _value(value.numpy()[queries]) for name, value in kept.items()}
+    def _named(self, start: str, values: Sequence[Any]) -> Cache:
+        return {f"{start}{name}": value for name, value in zip(self._keys_values, values, strict=True)}
+
+    def select(self, cache: Cache, queries: np.ndarray) -> Cache:
+        """The keys and values of these queries alone."""
+        return {name: _ort_value(value.numpy()[queries]) for name, value in cache.items()}
 
     def scores(self, hidden: np.ndarray, places: np.ndarray, level: int) -> np.ndarray:
         """Log-probabilities float32 [rows, codes] of a level."""
@@ -121,7 +129,7 @@ class OnnxDecoder:
 
 
 def _head(vectors: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Compares rows [rows, width] with the vectors [width, codes] of a level: logits [rows, codes]."""
+    """From hidden rows [rows, width] to logits [rows, codes], by the embeddings [width, codes] of a level."""
     return lambda rows: np.asarray(rows @ vectors)
 
 
@@ -130,7 +138,7 @@ def _graph_head(graph: Any) -> Callable[[np.ndarray], np.ndarray]:
     return lambda rows: np.asarray(graph.run(["logits"], {"hidden": rows})[0])
 
 
-def _value(array: np.ndarray) -> Any:
+def _ort_value(array: np.ndarray) -> Any:
     import onnxruntime
 
     return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))

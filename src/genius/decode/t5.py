@@ -1,11 +1,12 @@
 """The learned decoder's network: a T5 decoder that reads a query's vector and writes its code (paper §4.3).
 
-The vector becomes a prefix of N vectors that every layer reads by cross-attention. A start token and the
-codes so far are the decoder's input, and what comes out is compared with the embeddings of the next level's
-codes, and of no others. All codes of all levels have an embedding each, in and out the same.
+The vector becomes a prefix of N vectors, which every layer reads by cross-attention. The decoder's input is a
+start token and the codes so far; its output is compared with the embeddings of the next level's codes only.
+Every code of every level has one embedding, used for input and output.
 
-Rows stand in a tree: each sees those above it, at their distance, and no other. A code that is known (teacher
-forcing) is a tree without branches; the beams of a search are one with branches, never copied or reordered.
+Rows stand in a tree: each sees those above it, at their distance, and no others. A known code (teacher
+forcing) is a tree without branches; the beams of a search are a tree with branches, never copied or
+reordered.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from torch.nn import functional
 from genius.decode.beam_tree import START, offsets
 from genius.errors import InputError
 
-AWAY = -1e9
-"""What attention adds where a row must not look."""
+MASKED = -1e9
+"""What attention adds for rows that a row must not see."""
 
-Cache = list[tuple[torch.Tensor, torch.Tensor]]
-"""Keys and values of each layer, [n, heads, rows, head_width]."""
+KeysValues = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values of a layer, each [n, heads, rows, head_width]."""
+Cache = list[KeysValues]
+"""Keys and values of each layer."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class DecoderSettings:
             raise InputError("buckets should be at least 2, and max_distance above half of them")
 
 
-class CodeNetwork(nn.Module):
+class T5Decoder(nn.Module):
     """Scores the codes of every level, given query vectors [n, vector_width] and the codes before.
 
     Args:
@@ -94,45 +97,45 @@ class CodeNetwork(nn.Module):
         if hidden:
             self.prefix = nn.Sequential(nn.Linear(vector_width, hidden), nn.ReLU(), nn.Linear(hidden, out))
         self.prefix_norm = nn.RMSNorm(width, eps=1e-6)
-        self.distances = nn.Embedding(settings.buckets, settings.heads)
+        self.relative_attention_bias = nn.Embedding(settings.buckets, settings.heads)
         self.layers = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.layers))
         self.norm = nn.RMSNorm(width, eps=1e-6)
         self.dropout = nn.Dropout(settings.dropout)
-        self._start(codebooks)
+        self._init_weights(codebooks)
 
     def forward(self, vectors: torch.Tensor, codes: torch.Tensor) -> list[torch.Tensor]:
-        """Logits [n, codes] of each level, given the codes [n, levels] before it."""
+        """Logits [n, codes] of each level, given the codes [n, levels] before it (teacher forcing)."""
         levels = len(self.sizes)
         starts = torch.tensor(self.offsets[:-1], dtype=torch.long, device=codes.device)
         tokens = functional.pad(codes[:, : levels - 1] + starts, (1, 0), value=START)
         chain = torch.arange(levels, device=codes.device)
         distances = chain[:, None] - chain
         distances = torch.where(distances < 0, levels, distances)[None]
-        hidden, _ = self.step(self.codes(tokens), distances, self.remember(vectors), None)
+        hidden, _ = self.step(self.codes(tokens), distances, self.encode_prefix(vectors), None)
         return [self.logits(hidden[:, level], level) for level in range(levels)]
 
-    def remember(self, vectors: torch.Tensor) -> Cache:
-        """What every layer's cross-attention reads: computed once for each query."""
+    def encode_prefix(self, vectors: torch.Tensor) -> Cache:
+        """Keys and values of every layer's cross-attention, computed once from vectors [n, vector_width]."""
         settings = self.settings
         prefix = self.prefix(vectors).view(-1, settings.prefix, settings.width)
         # Dropout and a norm are what is left of T5's encoder when it has no layers.
         prefix = self.dropout(self.prefix_norm(self.dropout(prefix)))
-        return [layer.read.keys_values(prefix) for layer in self._layers]
+        return [layer.cross_attention.keys_values(prefix) for layer in self._layers]
 
     def step(
-        self, embedded: torch.Tensor, distances: torch.Tensor, memory: Cache, cache: Cache | None
+        self, embedded: torch.Tensor, distances: torch.Tensor, prefix: Cache, cache: Cache | None
     ) -> tuple[torch.Tensor, Cache]:
-        """The hidden rows [n, rows, width] of new rows under each query, and the cache with them.
+        """The hidden rows [n, rows, width] of new rows of each query, and the self-attention cache with them.
 
-        `embedded` are the rows' own codes [n, rows, width]; `distances` [n, rows, all rows so far] says how
-        far above a new row each row is, or len(sizes) where it is not above.
+        `embedded` are the embeddings of the rows' own codes [n, rows, width]; `distances` [n, rows, all rows
+        so far] says how far above a new row each row is, or len(sizes) where it is not above.
         """
-        bias = self.bias()[distances].permute(0, 3, 1, 2)
-        value, grown = self.dropout(embedded), []
+        bias = self.position_bias()[distances].permute(0, 3, 1, 2)
+        hidden, grown = self.dropout(embedded), []
         for number, layer in enumerate(self._layers):
-            value, kept = layer(value, bias, memory[number], cache[number] if cache else None)
-            grown.append(kept)
-        return self.dropout(self.norm(value)), grown
+            hidden, keys_values = layer(hidden, bias, prefix[number], cache[number] if cache else None)
+            grown.append(keys_values)
+        return self.dropout(self.norm(hidden)), grown
 
     def logits(self, hidden: torch.Tensor, level: int) -> torch.Tensor:
         """Logits [n, codes] of a level, of hidden rows [n, width]."""
@@ -140,36 +143,37 @@ class CodeNetwork(nn.Module):
         codes = self.codes.weight[first : first + self.sizes[level]]
         return functional.linear(hidden * self.settings.width**-0.5, codes)
 
-    def bias(self) -> torch.Tensor:
-        """What attention adds for each distance [levels + 1, heads]; the last is that of rows not above."""
-        buckets = distance_buckets(len(self.sizes), self.settings.buckets, self.settings.max_distance)
-        near = self.distances(torch.from_numpy(buckets).to(self.distances.weight.device))
-        return torch.cat([near, near.new_full((1, near.shape[1]), AWAY)])
+    def position_bias(self) -> torch.Tensor:
+        """What attention adds for each distance [levels + 1, heads]; the last masks rows not above."""
+        settings, table = self.settings, self.relative_attention_bias
+        buckets = relative_position_buckets(len(self.sizes), settings.buckets, settings.max_distance)
+        bias = table(torch.from_numpy(buckets).to(table.weight.device))
+        return torch.cat([bias, bias.new_full((1, bias.shape[1]), MASKED)])
 
     @property
     def _layers(self) -> list[DecoderLayer]:
         return cast(list[DecoderLayer], list(self.layers))
 
-    def _start(self, codebooks: Sequence[np.ndarray] | None) -> None:
+    def _init_weights(self, codebooks: Sequence[np.ndarray] | None) -> None:
         """Random weights of the sizes that T5 starts with: attention without scaling needs small queries."""
         settings, width = self.settings, self.settings.width
-        nn.init.normal_(self.distances.weight, std=width**-0.5)
+        nn.init.normal_(self.relative_attention_bias.weight, std=width**-0.5)
         nn.init.normal_(self.codes.weight)
         for layer in self._layers:
-            for attention in (layer.look, layer.read):
+            for attention in (layer.self_attention, layer.cross_attention):
                 nn.init.normal_(attention.query.weight, std=(width * settings.head_width) ** -0.5)
                 nn.init.normal_(attention.key.weight, std=width**-0.5)
                 nn.init.normal_(attention.value.weight, std=width**-0.5)
                 nn.init.normal_(attention.out.weight, std=(settings.heads * settings.head_width) ** -0.5)
-            nn.init.normal_(layer.widen.weight, std=width**-0.5)
-            nn.init.normal_(layer.narrow.weight, std=settings.feed_forward**-0.5)
+            nn.init.normal_(layer.mlp.up.weight, std=width**-0.5)
+            nn.init.normal_(layer.mlp.down.weight, std=settings.feed_forward**-0.5)
         if settings.start_from_codebooks:
             if codebooks is None:
                 raise InputError("start_from_codebooks needs the codebooks")
-            self._start_codes(codebooks)
+            self._init_codes(codebooks)
 
     @torch.no_grad()
-    def _start_codes(self, codebooks: Sequence[np.ndarray]) -> None:
+    def _init_codes(self, codebooks: Sequence[np.ndarray]) -> None:
         """One random projection of all code vectors at unit length: near codes start near each other."""
         projection = torch.randn(self.vector_width, self.settings.width)
         for first, book in zip(self.offsets, codebooks, strict=True):
@@ -178,76 +182,87 @@ class CodeNetwork(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """A row looks at the codes above it, reads the query's prefix, and thinks; each is added to it."""
+    """Self-attention to the codes above, cross-attention to the query's prefix, and an MLP; each is added to
+    its input, which is normed first."""
 
     def __init__(self, settings: DecoderSettings) -> None:
         super().__init__()
         width = settings.width
-        self.look_norm, self.look = nn.RMSNorm(width, eps=1e-6), Attention(settings)
-        self.read_norm, self.read = nn.RMSNorm(width, eps=1e-6), Attention(settings)
-        self.think_norm = nn.RMSNorm(width, eps=1e-6)
-        self.widen = nn.Linear(width, settings.feed_forward, bias=False)
-        self.narrow = nn.Linear(settings.feed_forward, width, bias=False)
+        self.self_attention_norm, self.self_attention = nn.RMSNorm(width, eps=1e-6), Attention(settings)
+        self.cross_attention_norm, self.cross_attention = nn.RMSNorm(width, eps=1e-6), Attention(settings)
+        self.mlp_norm, self.mlp = nn.RMSNorm(width, eps=1e-6), Mlp(settings)
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(
-        self,
-        value: torch.Tensor,
-        bias: torch.Tensor,
-        memory: tuple[torch.Tensor, torch.Tensor],
-        cache: tuple[torch.Tensor, torch.Tensor] | None,
-    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-        """The rows after this layer, and its keys and values of all rows so far."""
-        normed = self.look_norm(value)
-        keys, values = self.look.keys_values(normed)
+        self, hidden: torch.Tensor, bias: torch.Tensor, prefix: KeysValues, cache: KeysValues | None
+    ) -> tuple[torch.Tensor, KeysValues]:
+        """The rows [n, rows, width] after this layer, and its keys and values of all rows so far."""
+        normed = self.self_attention_norm(hidden)
+        keys, values = self.self_attention.keys_values(normed)
         if cache is not None:
             keys, values = torch.cat([cache[0], keys], 2), torch.cat([cache[1], values], 2)
-        value = value + self.dropout(self.look(normed, keys, values, bias))
-        value = value + self.dropout(self.read(self.read_norm(value), *memory, None))
-        thought = self.narrow(self.dropout(self.widen(self.think_norm(value)).relu()))
-        return value + self.dropout(thought), (keys, values)
+        hidden = hidden + self.dropout(self.self_attention(normed, keys, values, bias))
+        hidden = hidden + self.dropout(self.cross_attention(self.cross_attention_norm(hidden), *prefix, None))
+        return hidden + self.dropout(self.mlp(self.mlp_norm(hidden))), (keys, values)
 
 
 class Attention(nn.Module):
-    """Attention as T5 has it: no biases, and no scaling of the products."""
+    """Multi-head attention as T5 has it: no biases, and no scaling of the products."""
 
     def __init__(self, settings: DecoderSettings) -> None:
         super().__init__()
-        self.heads, self.rate = settings.heads, settings.dropout
+        self.heads, self.dropout_rate = settings.heads, settings.dropout
         inner = settings.heads * settings.head_width
         self.query = nn.Linear(settings.width, inner, bias=False)
         self.key = nn.Linear(settings.width, inner, bias=False)
         self.value = nn.Linear(settings.width, inner, bias=False)
         self.out = nn.Linear(inner, settings.width, bias=False)
 
-    def keys_values(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """What others see of rows [n, rows, width]."""
+    def keys_values(self, rows: torch.Tensor) -> KeysValues:
+        """Keys and values of rows [n, rows, width]."""
         return self._heads(self.key(rows)), self._heads(self.value(rows))
 
     def forward(
         self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
-        """What rows [n, rows, width] take from the keys and values."""
-        found = functional.scaled_dot_product_attention(
+        """What rows attend to [n, rows, width], given keys and values; `bias` [n, heads, rows, keys] is added
+        to the products."""
+        attended = functional.scaled_dot_product_attention(
             self._heads(self.query(rows)),
             keys,
             values,
             attn_mask=bias,
-            dropout_p=self.rate if self.training else 0.0,
+            dropout_p=self.dropout_rate if self.training else 0.0,
             scale=1.0,
         )
-        taken: torch.Tensor = self.out(found.transpose(1, 2).flatten(2))
-        return taken
+        out: torch.Tensor = self.out(attended.transpose(1, 2).flatten(2))
+        return out
 
     def _heads(self, rows: torch.Tensor) -> torch.Tensor:
+        """[n, rows, heads · head_width] as [n, heads, rows, head_width]."""
         return rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)
 
 
-def distance_buckets(count: int, buckets: int, farthest: int) -> np.ndarray:
+class Mlp(nn.Module):
+    """T5's feed-forward network: up, ReLU, down, without biases."""
+
+    def __init__(self, settings: DecoderSettings) -> None:
+        super().__init__()
+        self.up = nn.Linear(settings.width, settings.feed_forward, bias=False)
+        self.down = nn.Linear(settings.feed_forward, settings.width, bias=False)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows [n, rows, width] to rows of the same shape."""
+        out: torch.Tensor = self.down(self.dropout(self.up(rows).relu()))
+        return out
+
+
+def relative_position_buckets(count: int, buckets: int, farthest: int) -> np.ndarray:
     """T5's buckets of the distances 0 … count - 1: one each at first, then wider ones."""
     exact = buckets // 2
-    found = np.arange(count)
-    far = found >= exact
-    growth = np.log(found[far] / exact) / math.log(farthest / exact)
-    found[far] = np.minimum(exact + (growth * (buckets - exact)).astype(np.int64), buckets - 1)
-    return found
+    numbers = np.arange(count)
+    far = numbers >= exact
+    growth = np.log(numbers[far] / exact) / math.log(farthest / exact)
+    numbers[far] = np.minimum(exact + (growth * (buckets - exact)).astype(np.int64), buckets - 1)
+    return numbers

@@ -1,4 +1,4 @@
-"""A look with one's own eyes: is a picture nearer to its own name than to other names?"""
+"""A spot check for people: is the image of an emoji closer to its own name than to other names?"""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from genius.model import Model
 
 
 @dataclass(frozen=True)
-class Named:
-    """A picture, its own name, and the name that the model finds nearest."""
+class NamedImage:
+    """An image query, its own name, and the name whose embedding is nearest."""
 
     query: Query
     own: str
@@ -27,8 +27,11 @@ class Named:
         return self.own == self.nearest
 
 
-def name_pictures(model: Model, tree: Tree, task: Task, count: int = 20) -> list[Named]:
-    """For `count` test pictures of an image → text task, of different names, the nearest of these names."""
+def name_images(model: Model, tree: Tree, task: Task, count: int = 20) -> list[NamedImage]:
+    """Name test images of an image → text task: `count` random ones of different names, by the nearest name.
+
+    Raises InputError if the task has fewer names.
+    """
     texts = {item.id: item for item in tree.pool(task) if item.modality is Modality.TEXT}
     chosen: dict[str, tuple[Query, Item]] = {}
     queries = list(tree.queries("test", task))
@@ -44,9 +47,10 @@ def name_pictures(model: Model, tree: Tree, task: Task, count: int = 20) -> list
             f"{task} has only {len(chosen)} test pictures with names of their own", path=tree.path
         )
     names = list(chosen)
-    pictures = model.embed_queries([query for query, _ in chosen.values()])
-    vectors = model.embed_items([item for _, item in chosen.values()])
-    best = np.argmax(pictures @ vectors.T, axis=1)
+    image_embeddings = model.embed_queries([query for query, _ in chosen.values()])
+    name_embeddings = model.embed_items([item for _, item in chosen.values()])
+    nearest = np.argmax(image_embeddings @ name_embeddings.T, axis=1)
     return [
-        Named(query, own, names[found]) for (own, (query, _)), found in zip(chosen.items(), best, strict=True)
+        NamedImage(query, own, names[best])
+        for (own, (query, _)), best in zip(chosen.items(), nearest, strict=True)
     ]

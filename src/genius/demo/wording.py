@@ -1,4 +1,4 @@
-"""What the demo corpus says: prompts for its tasks, and the wordings of requests to change a picture."""
+"""The texts of the demo corpus: prompts of its tasks, and requests to change an emoji."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from genius.demo.emoji import TONES, stable_number
 
 VENDORS = {"noto": "Noto", "twemoji": "Twemoji", "fluent": "Fluent"}
-"""How a request or a record calls each vendor's drawings."""
+"""The names of the vendors in requests and records."""
 
 _LEADS = ("the same, {}", "this one, but {}", "now {}", "{} please", "I want it {}", "change it: {}")
 _PHRASES: dict[str, tuple[str, ...]] = {
@@ -23,7 +23,7 @@ _PHRASES: dict[str, tuple[str, ...]] = {
 _WORDS: dict[tuple[str, str], str] = {
     ("tone", "default"): "the default yellow skin",
     **{("tone", tone): f"{tone} skin tone" for tone in TONES},
-    **{("gender", one): f"a {one}" for one in ("man", "woman", "person", "boy", "girl", "child")},
+    **{("gender", gender): f"a {gender}" for gender in ("man", "woman", "person", "boy", "girl", "child")},
     ("hair", "bald"): "a bald head",
     ("hair", "beard"): "a beard",
     ("view", "face"): "with only the face",
@@ -34,21 +34,21 @@ _WORDS: dict[tuple[str, str], str] = {
 _ORDER = ("gender", "tone", "hair", "direction", "turn", "colour", "view", "style")
 
 
-def request(asked: Mapping[str, str], salt: str) -> str:
-    """The change of attributes in words, in one of several wordings that `salt` decides on.
+def request(change: Mapping[str, str], salt: str) -> str:
+    """A change of attributes in words, in one of several wordings, chosen by `salt`.
 
     >>> request({"tone": "dark", "gender": "woman"}, "1")
     'as a woman with dark skin tone please'
     """
     phrases = []
-    for kind in sorted(asked, key=_ORDER.index):
+    for kind in sorted(change, key=_ORDER.index):
         phrase = choose(_PHRASES[kind], salt, kind)
-        phrases.append(phrase.format(_WORDS.get((kind, asked[kind]), asked[kind])))
-    return choose(_LEADS, salt, "lead").format(_joined(phrases))
+        phrases.append(phrase.format(_WORDS.get((kind, change[kind]), change[kind])))
+    return choose(_LEADS, salt, "lead").format(_join(phrases))
 
 
-def _joined(phrases: Sequence[str]) -> str:
-    """Phrases in a row: `with a beard` after another `with` loses its own."""
+def _join(phrases: Sequence[str]) -> str:
+    """Join phrases to one; `with a beard` after another `with` becomes `and a beard`."""
     text = phrases[0]
     for phrase in phrases[1:]:
         if phrase.startswith("with ") and text.startswith("with "):
@@ -59,7 +59,7 @@ def _joined(phrases: Sequence[str]) -> str:
 
 
 def choose(options: Sequence[str], *salt: str) -> str:
-    """One of the options, always the same for the same salt."""
+    """One of the options, chosen by the salt."""
     return options[stable_number(*salt) % len(options)]
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from genius.corpus.embedded import Embedded, embed
-from genius.corpus.records import TaskQueries, read_pool, read_queries
+from genius.corpus.embedded import EmbeddedCorpus, embed_corpus
+from genius.corpus.items import read_items
+from genius.corpus.queries import TaskQueries, read_queries
+from genius.corpus.source import open_source
 from genius.data.mbeir import Split, Tree
 from genius.doctor.health import CodedItems, CodedQueries, CodeSpec, Health, measure
 from genius.doctor.verdict import Verdict, judge
 from genius.errors import InputError
-from genius.evaluate.run import corpus_source
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs
 
@@ -48,13 +47,13 @@ def examine(
         raise InputError(f"at least one query of each task is needed, not {queries}")
     code_spec = CodeSpec.of(model)
     tree.check(split)
-    source = corpus_source(model, tree, cache)
-    pool = read_pool(tree, source, split)
+    source = open_source(model, tree, cache)
+    pool = read_items(tree, source, split)
     samples = [
-        sampled(task, queries, seed)
+        task.sampled(queries, seed)
         for task in read_queries(tree, source, pool, split, apart=model.instruction_apart)
     ]
-    embedded = embed(model, source, pool, samples)
+    embedded = embed_corpus(model, source, pool, samples)
     item_ids = [item.id for item in tree.items(split)]
     members = np.array([pool.numbers[id] for id in item_ids], np.int64)
     items = _code_items(model, embedded, members)
@@ -63,25 +62,7 @@ def examine(
     return Examination(tree, split, item_ids, items, tasks, health, judge(health))
 
 
-def sampled(task: TaskQueries, count: int, seed: int) -> TaskQueries:
-    """At most `count` queries of a task; which ones depends only on the task and the seed."""
-    if len(task) <= count:
-        return task
-    generator = np.random.default_rng([seed, zlib.crc32(str(task.task).encode())])
-    rows = np.sort(generator.choice(len(task), count, replace=False))
-    positives = [task.positives(row) for row in rows]
-    return dataclasses.replace(
-        task,
-        ids=[task.ids[row] for row in rows],
-        contents=task.contents[rows],
-        starts=np.concatenate([[0], np.cumsum([len(items) for items in positives], dtype=np.int64)]),
-        items=np.concatenate(positives),
-        negatives=[task.negatives[row] for row in rows],
-        own_texts=task.own_texts[rows],
-    )
-
-
-def _code_items(model: Model, embedded: Embedded, members: np.ndarray) -> CodedItems:
+def _code_items(model: Model, embedded: EmbeddedCorpus, members: np.ndarray) -> CodedItems:
     embeddings, vectors, not_finite = _finite_rows(model, embedded.items)
     vectors = vectors[members]
     modality = embedded.pool.modality[members].astype(np.int64)
@@ -96,7 +77,9 @@ def _code_items(model: Model, embedded: Embedded, members: np.ndarray) -> CodedI
     )
 
 
-def _code_queries(model: Model, embedded: Embedded, task: TaskQueries, members: np.ndarray) -> CodedQueries:
+def _code_queries(
+    model: Model, embedded: EmbeddedCorpus, task: TaskQueries, members: np.ndarray
+) -> CodedQueries:
     embeddings, vectors, not_finite = _finite_rows(model, embedded.queries[task.task])
     codes = model.quantizer.codes(vectors, np.full(len(vectors), task.want))
     place_of = np.full(len(embedded.pool.ids), -1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.decode.decoder import Decoder
+from genius.decode.geometry import Geometry
 from genius.doctor.codes import (
     Buckets,
     LevelUse,
@@ -17,12 +17,12 @@ from genius.doctor.codes import (
     measure_buckets,
     purity,
 )
-from genius.doctor.ranks import best_ranks, hit_rate, survival
+from genius.doctor.ranks import best_ranks, hit_rate
 from genius.errors import InputError
 from genius.model import DenseBaseline, Model
-from genius.quantize.quantizer import unit_length, wanted_codes
-from tests.oracles.beam import BEAMS
-from tests.oracles.trie import Trie
+from genius.quantize.quantizer import modality_codes_for, unit_length
+from genius.search.beam import BEAMS
+from genius.search.code_pool import CodePool
 
 HIT_RANK = 5
 """A hit is a positive among the first five."""
@@ -80,7 +80,7 @@ class CodeSpec:
         """The codes of a model. Raises MissingError if it has no quantizer yet."""
         quantizer = model.quantizer
         modality_of = tuple(model.settings["quantizer"]["modality_of"])
-        return cls(quantizer.sizes, quantizer.first, modality_of, model.dense_baseline)
+        return cls(quantizer.sizes, quantizer.modality_code, modality_of, model.dense_baseline)
 
     @property
     def first_semantic_level(self) -> int:
@@ -187,7 +187,7 @@ class Health:
 def measure(
     items: CodedItems,
     tasks: Sequence[CodedQueries],
-    decoder: Decoder,
+    decoder: Geometry,
     code_spec: CodeSpec,
     *,
     beams: int = BEAMS,
@@ -199,7 +199,7 @@ def measure(
     """
     if not tasks or not all(len(task) for task in tasks):
         raise InputError("an examination needs at least one task, and queries of each")
-    trie = Trie.build(items.codes)
+    pool = CodePool(items.codes, decoder.codebooks, code_spec.first_semantic_level)
     has_modality_code = code_spec.first_semantic_level > 0
     table = confusion(items.codes[:, 0], items.modality, code_spec.sizes[0]) if has_modality_code else None
     return Health(
@@ -211,15 +211,15 @@ def measure(
         confusion=() if table is None else tuple(tuple(map(int, row)) for row in table),
         purity=float("nan") if table is None else purity(table),
         cosine=mean_cosine(items.vectors, items.quantized),
-        tasks=tuple(_measure_task(items, task, trie, decoder, code_spec, beams, seed) for task in tasks),
+        tasks=tuple(_measure_task(items, task, pool, decoder, code_spec, beams, seed) for task in tasks),
     )
 
 
 def _measure_task(
     items: CodedItems,
     task: CodedQueries,
-    trie: Trie,
-    decoder: Decoder,
+    pool: CodePool,
+    decoder: Geometry,
     code_spec: CodeSpec,
     beams: int,
     seed: int,
@@ -231,8 +231,15 @@ def _measure_task(
     by_embeddings = best_ranks(task.embeddings, items.embeddings[wanted], answers)
     by_vectors = best_ranks(task.vectors, items.vectors[wanted], answers)
     by_codes = best_ranks(task.vectors, unit_length(items.quantized[wanted]), answers)
-    modality_codes = wanted_codes(list(code_spec.modality_of), task.want, len(task))
+    modality_codes = modality_codes_for(list(code_spec.modality_of), task.want, len(task))
     matched, random = _agreements(items.codes, task, code_spec.first_semantic_level, seed)
+
+    def survival(modality_code: np.ndarray | None) -> tuple[float, ...]:
+        _, shares = pool.search(
+            decoder, task.vectors, task.positives, beams=beams, modality_code=modality_code
+        )
+        return tuple(shares.tolist())
+
     return TaskHealth(
         task=task.task,
         queries=len(task),
@@ -240,8 +247,8 @@ def _measure_task(
         vectors=hit_rate(by_vectors, HIT_RANK),
         codes=hit_rate(by_codes, HIT_RANK),
         ceiling=hit_rate(by_embeddings, beams),
-        survival_given=survival(decoder, trie, task.vectors, task.positives, beams, modality_codes),
-        survival_inferred=survival(decoder, trie, task.vectors, task.positives, beams, None),
+        survival_given=survival(modality_codes),
+        survival_inferred=survival(None),
         agreement_matched=matched,
         agreement_random=random,
     )

@@ -16,7 +16,7 @@ from genius.data.records import MODALITIES
 from genius.doctor.health import HIT_RANK, CodedItems, CodedQueries, Health, mean_cosine
 from genius.errors import require
 from genius.quantize.quantizer import unit_length
-from tests.oracles.beam import BEAMS
+from genius.search.beam import BEAMS
 
 MAP_PAIRS = 1500
 """The most pairs of a query and an answer in a map; more would only cover each other."""

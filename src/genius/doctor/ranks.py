@@ -1,14 +1,10 @@
-"""The rank of each query's best answer by exact search, and whether an answer survives the beam."""
+"""The rank of each query's best answer by exact search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-
-from genius.decode.decoder import Decoder
-from tests.oracles.beam import beam_search, prefix_survival
-from tests.oracles.trie import Trie
 
 SCORES_AT_ONCE = 1 << 24
 """Scores in memory at a time: 64 MB."""
@@ -37,19 +33,3 @@ def best_ranks(queries: np.ndarray, items: np.ndarray, positives: Sequence[np.nd
 def hit_rate(ranks: np.ndarray, k: int) -> float:
     """The share of queries whose best positive, by its rank [queries], is among the first k."""
     return float((ranks < k).mean())
-
-
-def survival(
-    decoder: Decoder,
-    trie: Trie,
-    queries: np.ndarray,
-    positives: Sequence[np.ndarray],
-    beams: int,
-    first: np.ndarray | None,
-) -> tuple[float, ...]:
-    """The share of queries with a positive still in the beam after each level.
-
-    `first` [queries] are the wanted modality codes; -1, or None for all queries, stands for any.
-    """
-    found = beam_search(decoder, trie, queries, beams, first=first)
-    return tuple(float(share) for share in prefix_survival(trie, found, positives))

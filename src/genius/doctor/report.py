@@ -15,7 +15,7 @@ from genius.doctor.health import HIT_RANK, Health, TaskHealth
 from genius.doctor.plots import write_map, write_plots
 from genius.doctor.sheets import Pattern, mixed_codes, write_sheets
 from genius.doctor.verdict import Verdict
-from tests.oracles.beam import BEAMS
+from genius.search.beam import BEAMS
 
 _CAPTIONS = ("_task0", "_task3")
 """The tasks from text to image and back: an image and its caption."""

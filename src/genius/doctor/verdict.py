@@ -14,7 +14,7 @@ import numpy as np
 
 from genius.data.records import MODALITIES
 from genius.doctor.health import Health
-from tests.oracles.beam import BEAMS
+from genius.search.beam import BEAMS
 
 State = Literal["healthy", "weak", "broken"]
 

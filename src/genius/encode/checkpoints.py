@@ -1,8 +1,8 @@
-"""The one reader of foreign weights: tensors come out, nothing is ever executed.
+"""The one reader of foreign weights: it returns tensors and never executes anything.
 
 Reads safetensors and PyTorch's two formats (the zip and the older one) without torch. PyTorch's files are
-pickles; here a pickle may only name what stands in the lists below, so the worst that a hostile file can do
-is to be refused. Tensors are read when they are asked for: of a checkpoint with optimizer state, the weights.
+pickles; here a pickle may only name what is in the lists below, so the worst that a hostile file can do is to
+be refused. Tensors are read lazily: of a checkpoint with optimizer state, only the weights.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import pickle
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,11 +24,14 @@ from genius.errors import InputError
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 MAX_PICKLE_BYTES = 64 * 2**20
 
+Weights = Mapping[str, np.ndarray]
+"""Tensors by name."""
+
 _DTYPES = {
     "DoubleStorage": "<f8",
     "FloatStorage": "<f4",
     "HalfStorage": "<f2",
-    "BFloat16Storage": "<u2",  # widened to float32 when read: numpy has no such type
+    "BFloat16Storage": "<u2",  # converted to float32 when read: numpy has no such type
     "LongStorage": "<i8",
     "IntStorage": "<i4",
     "ShortStorage": "<i2",
@@ -37,21 +40,25 @@ _DTYPES = {
     "BoolStorage": "?",
 }
 _INERT_ROOTS = ("omegaconf", "argparse", "numpy", "builtins", "typing", "_codecs", "pathlib")
-"""What configurations and optimizers in checkpoints are made of: kept as empty shells, never called."""
-_DANGEROUS = {"builtins.eval", "builtins.exec", "builtins.compile", "builtins.open", "builtins.__import__"}
-_DANGEROUS |= {
-    "builtins.getattr",
-    "builtins.setattr",
-    "builtins.globals",
-    "builtins.vars",
+"""Modules of the configurations and optimizers in checkpoints: their objects become empty shells."""
+_DANGEROUS = {
+    "builtins.__import__",
     "builtins.breakpoint",
+    "builtins.compile",
+    "builtins.eval",
+    "builtins.exec",
+    "builtins.getattr",
+    "builtins.globals",
+    "builtins.open",
+    "builtins.setattr",
+    "builtins.vars",
 }
 
 
 def read_checkpoint(path: Path | str, *, part: str | None = None) -> dict[str, np.ndarray]:
     """The tensors of a checkpoint by name; `part` picks an entry of its outer dictionary, such as `model`.
 
-    Raises InputError if the file is none, is damaged, or holds anything that is not data.
+    Raises InputError if the file is no checkpoint, is damaged, or holds anything but data.
     """
     path = Path(path)
     try:
@@ -84,8 +91,8 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
 def _named_tensors(content: Any, part: str | None, path: Path) -> dict[str, np.ndarray]:
     if part is not None:
         if not isinstance(content, dict) or part not in content:
-            found = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
-            raise InputError(f"has no part {part!r}; it holds: {found}")
+            held = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
+            raise InputError(f"has no part {part!r}; it holds: {held}")
         content = content[part]
     if not isinstance(content, dict):
         raise InputError(f"holds a {type(content).__name__} instead of named tensors")
@@ -97,21 +104,21 @@ def _named_tensors(content: Any, part: str | None, path: Path) -> dict[str, np.n
 
 @dataclass
 class _Storage:
-    """A run of numbers in the file; `read` gives its bytes."""
+    """Consecutive numbers in the file; `read` returns their bytes."""
 
     dtype: str
     count: int
-    widen: bool
+    is_bfloat16: bool
     read: Callable[[], bytes] = field(default=lambda: b"")
 
     def numbers(self) -> np.ndarray:
         numbers = np.frombuffer(self.read(), self.dtype, count=self.count)
-        return (numbers.astype("<u4") << 16).view("<f4") if self.widen else numbers
+        return (numbers.astype("<u4") << 16).view("<f4") if self.is_bfloat16 else numbers
 
 
 @dataclass(frozen=True)
 class _Tensor:
-    """A view of a storage, read when it is needed."""
+    """A view of a storage, read on demand."""
 
     storage: _Storage
     offset: int
@@ -127,7 +134,7 @@ class _Tensor:
 
 
 def _tensor(storage: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> _Tensor:
-    """What PyTorch's files call to make a tensor; a view that leaves its storage is refused."""
+    """Called by PyTorch's files to make a tensor; a view that leaves its storage is refused."""
     numbers = (offset, *shape, *strides)
     if not isinstance(storage, _Storage) or not all(isinstance(n, int) and n >= 0 for n in numbers):
         raise InputError("holds a malformed tensor")
@@ -142,7 +149,7 @@ def _parameter(tensor: Any, *_: Any) -> Any:
 
 
 class _Inert:
-    """Stands for an object of the checkpoint's configuration: takes everything, does nothing."""
+    """Replaces an object of the checkpoint's configuration: accepts any call, does nothing."""
 
     def __new__(cls, *_: Any, **__: Any) -> _Inert:
         return object.__new__(cls)
@@ -171,7 +178,7 @@ _ALLOWED: dict[str, Any] = {
 
 
 class _DataUnpickler(pickle.Unpickler):
-    """An unpickler for which every name is data, or a reason to stop."""
+    """An unpickler that refuses every name that is not data."""
 
     def __init__(self, file: BinaryIO, storage: Callable[[tuple[Any, ...]], Any] | None = None) -> None:
         super().__init__(file)

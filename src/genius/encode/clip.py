@@ -1,7 +1,7 @@
 """CLIP and SigLIP from a Hugging Face folder (or, by a name that the user gives, from the hub).
 
-Pictures are prepared exactly as the folder says; texts are cut and padded as the model was trained: for CLIP
-to the longest of a batch, for SigLIP always to the full length.
+Images are preprocessed exactly as the folder says; texts are truncated and padded as the model was trained:
+for CLIP to the longest of a batch, for SigLIP always to the full length.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Clip:
         self._tokenizing = threading.Lock()  # each call sets how long texts may be
         self.preprocessing = folder.preprocessing
         self.fingerprint = fingerprint
-        """Of what was opened: fine-tuned weights have one of their own when they are saved and opened."""
+        """Of what was opened: fine-tuned weights get their own when they are saved and opened again."""
         self._folder = folder
         config = module.config
         self.kind: str = config.model_type
@@ -61,8 +61,8 @@ class Clip:
     ) -> Clip:
         """The model in a local folder, or of that name on the hub; `threads` holds for the whole process.
 
-        Raises InputError (no such model, weights missing), MismatchError (parts that don't belong together)
-        or MissingError (not to be had offline, or no such device).
+        Raises InputError (no such model, weights missing), MismatchError (parts of different models) or
+        MissingError (not available offline, or no such device).
         """
         torch = require("torch", "clip", PURPOSE)
         if threads is not None:
@@ -73,94 +73,94 @@ class Clip:
         return cls(module, folder, folder.fingerprint(dtype))
 
     def save(self, out: Path | str) -> Path:
-        """Write the model with its present weights to a folder, whole or not at all."""
+        """Write the model with its present weights to a folder, atomically."""
         return self._folder.write(self.module, Path(out), self.fingerprint)
 
-    def images(self, pictures: Sequence[Image.Image]) -> np.ndarray:
-        """Features [n, image_width] of RGB pictures."""
+    def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
+        """Features [n, image_width] of RGB images."""
         torch = require("torch", "clip", PURPOSE)
-        features = np.zeros((len(pictures), self.image_width), np.float32)
-        for start in range(0, len(pictures), IMAGE_BATCH):
+        features = np.zeros((len(images), self.image_width), np.float32)
+        for start in range(0, len(images), IMAGE_BATCH):
             batch = slice(start, start + IMAGE_BATCH)
             with torch.inference_mode():
-                features[batch] = self.image_features(self.pixels(pictures[batch])).float().cpu().numpy()
+                features[batch] = self.image_features(self.pixels(images[batch])).float().cpu().numpy()
         return features
 
-    def texts(self, texts: Sequence[str]) -> np.ndarray:
-        """Features [n, text_width] of texts; those of like length are encoded together."""
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Features [n, text_width] of texts; those of similar length are encoded together."""
         torch = require("torch", "clip", PURPOSE)
         features = np.zeros((len(texts), self.text_width), np.float32)
         for start in range(0, len(texts), TEXT_CHUNK):
-            rows = self._rows(texts[start : start + TEXT_CHUNK])
-            order = np.argsort([len(row) for row in rows], kind="stable")
+            tokens = self._token_ids(texts[start : start + TEXT_CHUNK])
+            order = np.argsort([len(ids) for ids in tokens], kind="stable")
             for places in np.split(order, range(TEXT_BATCH, len(order), TEXT_BATCH)):
-                ids, mask = self._padded([rows[place] for place in places], full=False)
+                ids, mask = self._padded([tokens[place] for place in places], full=False)
                 with torch.inference_mode():
                     features[start + places] = self.text_features(ids, mask).float().cpu().numpy()
         return features
 
-    def pixels(self, pictures: Sequence[Image.Image]) -> torch.Tensor:
-        """Prepared pictures [n, 3, height, width], where and as the module wants them."""
-        return self.stacked([self.preprocessing.pixels(picture) for picture in pictures])
+    def pixels(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        """Preprocessed images [n, 3, height, width], on the module's device and of its type."""
+        return self.stacked([self.preprocessing.pixels(image) for image in images])
 
     def stacked(self, prepared: Sequence[np.ndarray]) -> torch.Tensor:
-        """Pictures that `preprocessing` has prepared, as `pixels` gives them."""
+        """Images that went through `preprocessing` already, as `pixels` returns them."""
         torch = require("torch", "clip", PURPOSE)
-        found = np.zeros((len(prepared), 3, *self.preprocessing.shape), np.float32)
-        for place, picture in enumerate(prepared):
-            found[place] = picture
-        return torch.from_numpy(found).to(self.module.device, self.module.dtype)  # type: ignore[no-any-return]
+        stacked = np.zeros((len(prepared), 3, *self.preprocessing.shape), np.float32)
+        for place, image in enumerate(prepared):
+            stacked[place] = image
+        return torch.from_numpy(stacked).to(self.module.device, self.module.dtype)  # type: ignore[no-any-return]
 
     def too_long(self, texts: Sequence[str]) -> list[bool]:
         """Which of the texts have more tokens than the model reads."""
         if not len(texts):
             return []
         with self._tokenizing:
-            whole = self.tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
-        return [len(row) > self.text_length for row in whole]
+            tokens = self.tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
+        return [len(ids) > self.text_length for ids in tokens]
 
     def tokenize(self, texts: Sequence[str], *, full: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token numbers and which of them count [n, length]; `full` pads to the model's full length."""
-        return self._padded(self._rows(texts), full)
+        """Token ids and attention mask [n, length]; `full` pads to the model's full length."""
+        return self._padded(self._token_ids(texts), full)
 
     def image_features(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Features [n, image_width] of prepared pictures, with gradients."""
+        """Features [n, image_width] of preprocessed images, with gradients."""
         return self.module.get_image_features(pixel_values=pixels).pooler_output  # type: ignore[no-any-return]
 
     def text_features(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Features [n, text_width] of tokenized texts, with gradients."""
-        seen = mask if self.kind == "clip" else None  # SigLIP was trained with its padding in view
-        found = self.module.get_text_features(input_ids=ids, attention_mask=seen)
-        return found.pooler_output  # type: ignore[no-any-return]
+        attended = mask if self.kind == "clip" else None  # SigLIP was trained without a mask over its padding
+        output = self.module.get_text_features(input_ids=ids, attention_mask=attended)
+        return output.pooler_output  # type: ignore[no-any-return]
 
     def image_tokens(self, pixels: torch.Tensor) -> torch.Tensor:
-        """All tokens of prepared pictures [n, tokens, image_width], normed and (CLIP) projected."""
+        """All tokens of preprocessed images [n, tokens, image_width], normalised and (CLIP) projected."""
         tokens = self.module.vision_model(pixel_values=pixels).last_hidden_state
-        if self.kind == "clip":  # SigLIP has normed them already and has no projection
+        if self.kind == "clip":  # SigLIP has normalised them already and has no projection
             tokens = self.module.visual_projection(self.module.vision_model.post_layernorm(tokens))
         return tokens  # type: ignore[no-any-return]
 
     def text_tokens(self, ids: torch.Tensor) -> torch.Tensor:
-        """All tokens of tokenized texts [n, length, width], normed and not projected.
+        """All tokens of tokenized texts [n, length, width], normalised and not projected.
 
-        No mask is needed: CLIP's tokens see only those before them, so padding changes nothing but itself.
+        No mask is needed: attention is causal in CLIP, so padding changes nothing but itself.
         """
         return self.module.text_model(input_ids=ids).last_hidden_state  # type: ignore[no-any-return]
 
-    def _rows(self, texts: Sequence[str]) -> list[list[int]]:
+    def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         if len(texts) == 0:
             return []
         with self._tokenizing:
-            found = self.tokenizer(list(texts), truncation=True, max_length=self.text_length)
-        return found["input_ids"]  # type: ignore[no-any-return]
+            tokens = self.tokenizer(list(texts), truncation=True, max_length=self.text_length)
+        return tokens["input_ids"]  # type: ignore[no-any-return]
 
-    def _padded(self, rows: list[list[int]], full: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    def _padded(self, tokens: list[list[int]], full: bool) -> tuple[torch.Tensor, torch.Tensor]:
         torch = require("torch", "clip", PURPOSE)
         fixed = full or self.kind != "clip"
-        length = self.text_length if fixed else max((len(row) for row in rows), default=1)
-        ids = np.full((len(rows), length), self._pad, np.int64)
-        mask = np.zeros((len(rows), length), np.int64)
-        for place, row in enumerate(rows):
+        length = self.text_length if fixed else max((len(row) for row in tokens), default=1)
+        ids = np.full((len(tokens), length), self._pad, np.int64)
+        mask = np.zeros((len(tokens), length), np.int64)
+        for place, row in enumerate(tokens):
             left = length - len(row) if self.tokenizer.padding_side == "left" else 0
             ids[place, left : left + len(row)] = row
             mask[place, left : left + len(row)] = 1

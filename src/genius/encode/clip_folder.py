@@ -1,4 +1,4 @@
-"""What stands in the Hugging Face folder of a CLIP or SigLIP model, and where to get the folder from."""
+"""The Hugging Face folder of a CLIP or SigLIP model: fetched, read, checked, written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from genius.storage import Json, record_of
 
 PURPOSE = "encoding with CLIP or SigLIP"
 ARTIFACT, FORMAT = "clip", 1
-"""The artifact that genius itself writes such a folder as."""
+"""The kind of artifact that a folder written by genius is."""
 TOKENIZER_FILES = (
     "tokenizer.json",
     "vocab.json",
@@ -38,11 +38,14 @@ _OLD_WEIGHTS = "pytorch_model.bin"
 _CONFIGS = ("config.json", "preprocessor_config.json", "processor_config.json")
 _MODULES = {"clip": "CLIPModel", "siglip": "SiglipModel"}
 _IRRELEVANT = {"transformers_version", "_name_or_path", "architectures", "torch_dtype", "dtype"}
-"""What a configuration says that changes no feature."""
+"""Keys of a configuration that change no feature."""
 
 
 def model_folder(source: Path | str) -> Path:
-    """The local folder `source`, or the one into which the hub's model of this name is fetched."""
+    """The local folder `source`, or the folder that the hub's model of this name is downloaded to.
+
+    Raises InputError for what is neither, MissingError if the hub can't be reached.
+    """
     path = Path(source)
     if path.is_dir():
         return path
@@ -67,7 +70,7 @@ def model_folder(source: Path | str) -> Path:
 
 @dataclass(frozen=True)
 class ClipFolder:
-    """A model's parts, which belong together; its weights are read by `load`."""
+    """The configuration, preprocessing and tokenizer of a model; its weights are read by `load`."""
 
     path: Path
     config: Json
@@ -93,7 +96,7 @@ class ClipFolder:
         return cls(path, config, _preprocessing(path, kind), open_tokenizer(path))
 
     def load(self, dtype: str) -> Any:
-        """The torch module with its weights, all of them from the folder."""
+        """The torch module with the folder's weights. Raises InputError if some are missing or damaged."""
         torch = require("torch", "clip", PURPOSE)
         transformers = require("transformers", "clip", PURPOSE)
         model = getattr(transformers, _MODULES[self.config["model_type"]])
@@ -112,7 +115,7 @@ class ClipFolder:
                     module, report = model.from_pretrained(self.path, **settings)
             except InputError:
                 raise
-            except Exception as error:  # and so has transformers
+            except Exception as error:  # so has transformers
                 raise InputError(f"can't be loaded ({_first_line(error)})", path=self.path) from error
         if missing := sorted(report["missing_keys"]):
             raise InputError(
@@ -122,7 +125,7 @@ class ClipFolder:
         return module
 
     def fingerprint(self, dtype: str) -> str:
-        """SHA-256 of all that changes a feature: weights, what configures them, pictures, tokenizer."""
+        """SHA-256 of all that changes a feature: weights, configuration, preprocessing, tokenizer."""
         names = [name for name in TOKENIZER_FILES if (self.path / name).is_file()]
         files = [*(self.path / name for name in names), *_weights(self.path)]
         content = {
@@ -135,7 +138,7 @@ class ClipFolder:
         return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
     def write(self, module: Any, out: Path, made_from: str) -> Path:
-        """Write a folder like this one with the weights of `module`, whole or not at all."""
+        """Write a folder like this one with the weights of `module`, atomically."""
         from safetensors.torch import save_file
 
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
@@ -148,7 +151,7 @@ class ClipFolder:
         return out
 
     def _check_fit(self, config: Any) -> None:
-        """Raises MismatchError if pictures or tokens are not what the towers take."""
+        """Raise MismatchError if preprocessing or tokenizer do not fit the towers."""
         side = config.vision_config.image_size
         expected = (side, side) if isinstance(side, int) else tuple(side)
         if self.preprocessing.shape != expected:
@@ -156,10 +159,10 @@ class ClipFolder:
                 f"{self.path}: pictures are prepared to {self.preprocessing.shape} pixels, but the model "
                 f"takes {expected}; use the preprocessor_config.json of this very model"
             )
-        words, room = len(self.tokenizer), config.text_config.vocab_size
-        if words > room:
+        tokens, known = len(self.tokenizer), config.text_config.vocab_size
+        if tokens > known:
             raise MismatchError(
-                f"{self.path}: the tokenizer has {words:,} tokens, but the model knows {room:,}; "
+                f"{self.path}: the tokenizer has {tokens:,} tokens, but the model knows {known:,}; "
                 "use the tokenizer of this very model"
             )
 
@@ -186,13 +189,13 @@ def open_tokenizer(folder: Path) -> Any:
 
 
 def _weights(folder: Path) -> list[Path]:
-    """The files with weights; the safe format is preferred."""
-    found = [file for pattern in _SAFE_WEIGHTS for file in sorted(folder.glob(pattern))]
-    return found or sorted(folder.glob(_OLD_WEIGHTS))
+    """The files of weights: safetensors if there are any, else the old pickle."""
+    safe = [file for pattern in _SAFE_WEIGHTS for file in sorted(folder.glob(pattern))]
+    return safe or sorted(folder.glob(_OLD_WEIGHTS))
 
 
 def _preprocessing(folder: Path, kind: str) -> Preprocessing:
-    """How pictures are prepared; newer releases of transformers may write it into the processor's file."""
+    """The folder's preprocessing; newer releases of transformers may write it into the processor's file."""
     path, combined = folder / "preprocessor_config.json", folder / "processor_config.json"
     config: Any = None
     if not path.exists() and combined.exists():
@@ -207,7 +210,7 @@ def _json(path: Path) -> Json:
     try:
         content = orjson.loads(path.read_bytes())
     except FileNotFoundError:
-        raise InputError("is not there: this is no whole folder of a model", path=path) from None
+        raise InputError("is missing: this is no complete folder of a model", path=path) from None
     except ValueError as error:
         raise InputError(f"is no JSON ({error})", path=path) from error
     if not isinstance(content, dict):
@@ -225,7 +228,7 @@ def _relevant(config: Json) -> Json:
 
 @contextlib.contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """No bars and no reports of transformers: what matters is raised."""
+    """Silence the progress bars and reports of transformers; errors are raised as usual."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(logging.CRITICAL)

@@ -1,47 +1,144 @@
-"""Joining by fusion: UniIR's two ways to make one vector of a picture and a text, for training with torch.
+"""One embedding of an image and a text by a CLIP: UniIR's score fusion and feature fusion, in torch.
 
-Score fusion adds the towers' features. Feature fusion runs a small transformer (an encoder as T5 has it) over
-the towers' tokens, text first, and takes the mean of what comes out.
+Score fusion adds the towers' features. Feature fusion, here token fusion, runs a small transformer (T5's
+encoder) over the towers' tokens, text first, and takes the mean of its output.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from genius.encode.clip import IMAGE_BATCH, Clip
 from genius.errors import InputError, require
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
     from torch import Tensor, nn
-
-    from genius.encode.clip import Clip
 else:
-    torch = require("torch", "clip", "fusion of features")
+    torch = require("torch", "clip", "fusion of a CLIP's towers")
     nn = torch.nn
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
+ClipFusionKind = Literal["score", "tokens"]
 
-from genius.encode.clip import IMAGE_BATCH, Clip
 
-if TYPE_CHECKING:
-    import torch
-    from PIL import Image
-    from torch import Tensor, nn
-else:
-    torch = require("torch", "clip", "joining a CLIP's towers")
-    nn = torch.nn
+class FusedClip(nn.Module):
+    """Records to embeddings of unit length; a record is an image and a text, either of which may be absent.
+
+    Its weights are `towers.…`, the CLIP's own, and for token fusion `fusion.…`. Raises InputError if the
+    widths of the towers do not match.
+    """
+
+    def __init__(
+        self,
+        clip: Clip,
+        fusion_kind: ClipFusionKind,
+        settings: TokenFusionSettings | None = None,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.clip, self.towers = clip, clip.module
+        self.width = clip.image_width
+        self.fusion: TokenFusion | None = None
+        if fusion_kind == "tokens":
+            check_token_widths(clip)
+            fusion = TokenFusion(self.width, clip.text_length, settings, generator=generator)
+            self.fusion = fusion.to(clip.module.device)
+        elif clip.image_width != clip.text_width:
+            raise InputError(
+                f"pictures become {clip.image_width} numbers and texts {clip.text_width}: "
+                "score fusion needs a model where they are the same"
+            )
+
+    @classmethod
+    def with_token_fusion(
+        cls, clip: Clip, settings: Mapping[str, Any], weights: Mapping[str, Tensor]
+    ) -> FusedClip:
+        """The CLIP with a trained token fusion of these settings and weights."""
+        fused: Any = cls(clip, "tokens", TokenFusionSettings(**settings))
+        fused.fusion.load_state_dict(weights)
+        return fused  # type: ignore[no-any-return]
+
+    def forward(self, pixels: Tensor, has_image: Tensor, texts: Sequence[str]) -> Tensor:
+        """Embeddings [n, width] of n records, with gradients.
+
+        `pixels` are those of the images that are present, in order; an empty text is absent.
+        """
+        if self.fusion is not None:
+            tokens = record_tokens(self.clip, pixels, has_image, [text or None for text in texts])
+            embeddings = self.fusion(*tokens)
+        else:
+            embeddings = self._score_fusion(pixels, has_image, texts)
+        return nn.functional.normalize(embeddings.float(), dim=1)
+
+    def embed(self, images: Sequence[Image.Image | None], texts: Sequence[str]) -> np.ndarray:
+        """Embeddings float32 [n, width] of records, batch by batch, without gradients."""
+        self.eval()
+        embeddings = np.zeros((len(texts), self.width), np.float32)
+        for start in range(0, len(texts), IMAGE_BATCH):
+            batch = slice(start, start + IMAGE_BATCH)
+            present = [image is not None for image in images[batch]]
+            pixels = self.clip.pixels([image for image in images[batch] if image is not None])
+            with torch.inference_mode():
+                has_image = torch.tensor(present, device=pixels.device)
+                embeddings[batch] = self(pixels, has_image, texts[batch]).cpu().numpy()
+        return embeddings
+
+    def _score_fusion(self, pixels: Tensor, has_image: Tensor, texts: Sequence[str]) -> Tensor:
+        """What is absent is not encoded: UniIR encodes it and multiplies by 0, which is the same."""
+        has_text = torch.tensor([bool(text) for text in texts], device=has_image.device)
+        image = text = torch.zeros(len(texts), self.width, device=has_image.device)
+        if len(pixels):
+            image = _scattered(self.clip.image_features(pixels), has_image)
+        if present := [text for text in texts if text]:
+            text = _scattered(self.clip.text_features(*self.clip.tokenize(present)), has_text)
+        return score_fusion(image, text, has_image, has_text)
 
 
 def score_fusion(image: Tensor, text: Tensor, has_image: Tensor, has_text: Tensor) -> Tensor:
-    """The sum [n, width] of image and text features, of those that are there ([n], true or false)."""
+    """The sum [n, width] of image and text features, of those that are present (bool [n] each)."""
     return image * has_image[:, None].to(image.dtype) + text * has_text[:, None].to(text.dtype)
+
+
+def _scattered(features: Tensor, present: Tensor) -> Tensor:
+    """Features in the rows of the records that have them [n, width], zeros in the others."""
+    rows = torch.zeros(len(present), features.shape[1], device=features.device)
+    return rows.index_copy(0, present.nonzero()[:, 0], features.float())
+
+
+# --- token fusion ----------------------------------------------------------------------------------
+
+
+def record_tokens(
+    clip: Clip, pixels: Tensor, has_image: Tensor, texts: Sequence[str | None]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Text tokens, image tokens, and which of each are kept: the inputs of `TokenFusion`, with gradients.
+
+    `pixels` are those of the images that are present, in order. An absent text is encoded as an empty one,
+    and an absent image as the mean colour, once for all of them.
+    """
+    check_token_widths(clip)
+    grey = pixels.new_zeros((int(len(pixels) < len(has_image)), *pixels.shape[1:]))
+    image = clip.image_tokens(torch.cat([grey, pixels]))
+    has_text = torch.tensor([text is not None for text in texts], device=image.device)
+    rows = torch.where(has_image, has_image.cumsum(0) - 1 + len(grey), 0)
+    ids, mask = clip.tokenize([text or "" for text in texts], full=True)
+    return clip.text_tokens(ids), image[rows], mask.bool() & has_text[:, None], has_image
+
+
+def check_token_widths(clip: Clip) -> None:
+    """Raise InputError if the tokens of the two towers differ in width."""
+    if clip.token_widths[0] != clip.token_widths[1]:
+        raise InputError(
+            f"text tokens are {clip.token_widths[0]} wide and image tokens {clip.token_widths[1]}: "
+            "token fusion needs a model where they are the same; use score fusion"
+        )
 
 
 @dataclass(frozen=True)
@@ -56,7 +153,7 @@ class TokenFusionSettings:
     max_distance: int = 128
     dropout: float = 0.1
     masked: bool = False
-    """Whether padding and what is absent stay out; UniIR lets the empty text and a grey image take part."""
+    """Whether padding and what is absent are masked; UniIR attends to the empty text and the grey image."""
 
     def __post_init__(self) -> None:
         if min(self.layers, self.heads, self.head_width, self.inner_width) < 1:
@@ -68,10 +165,10 @@ class TokenFusionSettings:
 
 
 class TokenFusion(nn.Module):
-    """Text tokens and image tokens to one vector each.
+    """A record's text tokens and image tokens to one vector.
 
-    The first image token has position `text_length`, however little padding a batch carries: so a result
-    does not depend on the texts beside it.
+    The first image token has position `text_length`, however little padding a batch has: so results are
+    batch-invariant.
     """
 
     def __init__(
@@ -89,7 +186,7 @@ class TokenFusion(nn.Module):
         self.layers = nn.ModuleList(FusionLayer(width, settings) for _ in range(settings.layers))
         self.norm = nn.RMSNorm(width, eps=1e-6)
         self.dropout = nn.Dropout(settings.dropout)
-        self._start(width, generator)
+        self._init_weights(width, generator)
 
     def forward(
         self,
@@ -100,16 +197,16 @@ class TokenFusion(nn.Module):
     ) -> Tensor:
         """Vectors [n, width] of text tokens [n, m, width] and image tokens [n, k, width].
 
-        What is kept ([n, m] or [n], [n, k] or [n]; without it, all) matters only if the settings say
-        `masked`; a row of which nothing is kept becomes zeros.
+        The masks `text_kept` ([n, m] or [n]) and `image_kept` ([n, k] or [n]) are used only if the settings
+        say `masked`; None keeps all. A row without a kept token becomes zeros.
         """
         value: Tensor = self.dropout(torch.cat([text, image], 1))
         bias = self._bias(text.shape[1], image.shape[1]).to(value.dtype)
         kept = None
         if self.settings.masked:
-            kept = torch.cat([_kept(text, text_kept), _kept(image, image_kept)], 1)
-            away = torch.finfo(value.dtype).min
-            bias = bias + torch.where(kept, 0, away).to(value.dtype)[:, None, None]
+            kept = torch.cat([_token_mask(text, text_kept), _token_mask(image, image_kept)], 1)
+            lowest = torch.finfo(value.dtype).min
+            bias = bias + torch.where(kept, 0, lowest).to(value.dtype)[:, None, None]
         for layer in self.layers:
             value = layer(value, bias)
         value = self.dropout(self.norm(value))
@@ -119,22 +216,22 @@ class TokenFusion(nn.Module):
         return (value * share).sum(1) / share.sum(1).clamp(min=1)
 
     def _bias(self, texts: int, images: int) -> Tensor:
-        """What attention adds for the distance of two tokens [1, heads, length, length]."""
+        """The attention bias for the distance of two tokens [1, heads, length, length]."""
         device = self.bias.weight.device
-        after = torch.arange(images, device=device) + self.text_length
-        positions = torch.cat([torch.arange(texts, device=device), after])
+        image_positions = torch.arange(images, device=device) + self.text_length
+        positions = torch.cat([torch.arange(texts, device=device), image_positions])
         buckets = distance_buckets(
             positions[None] - positions[:, None], self.settings.buckets, self.settings.max_distance
         )
-        found: Tensor = self.bias(buckets)
-        return found.permute(2, 0, 1)[None]
+        bias: Tensor = self.bias(buckets)
+        return bias.permute(2, 0, 1)[None]
 
-    def _start(self, width: int, generator: torch.Generator | None) -> None:
-        """Random weights of the sizes that T5 starts with; attention without scaling needs small queries."""
+    def _init_weights(self, width: int, generator: torch.Generator | None) -> None:
+        """Random weights of T5's initial sizes; attention without scaling needs small queries."""
         settings = self.settings
         inner = settings.heads * settings.head_width
         scales = {"query": (width * settings.head_width) ** -0.5, "out": inner**-0.5}
-        scales["shrink"] = settings.inner_width**-0.5
+        scales["down"] = settings.inner_width**-0.5
         for name, weight in self.named_parameters():
             if weight.ndim == 2:
                 scale = scales.get(name.split(".")[-2], width**-0.5)
@@ -142,7 +239,7 @@ class TokenFusion(nn.Module):
 
 
 class FusionLayer(nn.Module):
-    """Attention and a feed-forward part, each normed before and added to what came in."""
+    """Self-attention and an MLP, each with a norm before it and a residual connection."""
 
     def __init__(self, width: int, settings: TokenFusionSettings) -> None:
         super().__init__()
@@ -153,19 +250,19 @@ class FusionLayer(nn.Module):
         self.key = nn.Linear(width, inner, bias=False)
         self.value = nn.Linear(width, inner, bias=False)
         self.out = nn.Linear(inner, width, bias=False)
-        self.inner_norm = nn.RMSNorm(width, eps=1e-6)
-        self.widen = nn.Linear(width, settings.inner_width, bias=False)
-        self.shrink = nn.Linear(settings.inner_width, width, bias=False)
+        self.mlp_norm = nn.RMSNorm(width, eps=1e-6)
+        self.up = nn.Linear(width, settings.inner_width, bias=False)
+        self.down = nn.Linear(settings.inner_width, width, bias=False)
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(self, value: Tensor, bias: Tensor) -> Tensor:
-        """The next tokens [n, length, width]; `bias` is added to attention's scores."""
-        value = value + self.dropout(self._attended(self.attention_norm(value), bias))
-        inner: Tensor = self.dropout(torch.relu(self.widen(self.inner_norm(value))))
-        added: Tensor = self.dropout(self.shrink(inner))
+        """The next tokens [n, length, width]; `bias` is added to the attention scores."""
+        value = value + self.dropout(self._self_attention(self.attention_norm(value), bias))
+        inner: Tensor = self.dropout(torch.relu(self.up(self.mlp_norm(value))))
+        added: Tensor = self.dropout(self.down(inner))
         return value + added
 
-    def _attended(self, value: Tensor, bias: Tensor) -> Tensor:
+    def _self_attention(self, value: Tensor, bias: Tensor) -> Tensor:
         query, key, content = (
             part(value).unflatten(2, (self.heads, -1)).transpose(1, 2)
             for part in (self.query, self.key, self.value)
@@ -178,13 +275,16 @@ class FusionLayer(nn.Module):
             dropout_p=self.rate if self.training else 0.0,
             scale=1.0,
         )
-        found: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
-        return found
+        attended: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return attended
 
 
 def distance_buckets(distance: Tensor, buckets: int, max_distance: int) -> Tensor:
-    """The buckets of distances between tokens: half of them forward, and of each half the nearer ones exact,
-    the farther ones growing by a constant factor up to `max_distance`."""
+    """T5's buckets of distances between tokens: half of them for each direction.
+
+    Of each half, the nearer ones are exact, and the farther ones grow by a constant factor up to
+    `max_distance`.
+    """
     half = buckets // 2
     exact = half // 2
     far = distance.abs()
@@ -193,124 +293,8 @@ def distance_buckets(distance: Tensor, buckets: int, max_distance: int) -> Tenso
     return torch.where(far < exact, far, wide) + (distance > 0).long() * half
 
 
-def tokens_of(
-    clip: Clip, pictures: Sequence[Image.Image | None], texts: Sequence[str | None]
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Text tokens, image tokens, and which of each are kept: what `TokenFusion` takes, with gradients.
-
-    An absent text is encoded as an empty one and an absent picture as mean colour, once for all of them.
-    """
-    pixels = clip.pixels([picture for picture in pictures if picture is not None])
-    has_image = torch.tensor([picture is not None for picture in pictures], device=pixels.device)
-    return tokens_of_prepared(clip, pixels, has_image, texts)
-
-
-def tokens_of_prepared(
-    clip: Clip, pixels: Tensor, has_image: Tensor, texts: Sequence[str | None]
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The same for pictures that are prepared already: the pixels of those that are there, in order."""
-    check_token_widths(clip)
-    grey = pixels.new_zeros((int(len(pixels) < len(has_image)), *pixels.shape[1:]))
-    image = clip.image_tokens(torch.cat([grey, pixels]))
-    has_text = torch.tensor([text is not None for text in texts], device=image.device)
-    rows = torch.where(has_image, has_image.cumsum(0) - 1 + len(grey), 0)
-    ids, mask = clip.tokenize([text or "" for text in texts], full=True)
-    return clip.text_tokens(ids), image[rows], mask.bool() & has_text[:, None], has_image
-
-
-def check_token_widths(clip: Clip) -> None:
-    """Raise InputError for a model whose towers' tokens can't stand in one row."""
-    if clip.token_widths[0] != clip.token_widths[1]:
-        raise InputError(
-            f"text tokens are {clip.token_widths[0]} wide and image tokens {clip.token_widths[1]}: "
-            "feature fusion needs a model where they are the same; use score fusion"
-        )
-
-
-def _kept(tokens: Tensor, kept: Tensor | None) -> Tensor:
-    """Which tokens take part [n, length], from one flag per row or per token."""
+def _token_mask(tokens: Tensor, kept: Tensor | None) -> Tensor:
+    """Which tokens are kept, bool [n, length], from a flag per row or per token."""
     if kept is None:
         return torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
     return (kept if kept.ndim == 2 else kept[:, None]).bool().expand(tokens.shape[:2])
-
-
-Joining = Literal["score", "tokens"]
-
-
-class JoinedClip(nn.Module):
-    """Records to embeddings of unit length; a record is a picture and a text, either of which may be absent.
-
-    Its weights are `towers.…`, the CLIP's own, and for joining by tokens `fusion.…`.
-    """
-
-    def __init__(
-        self,
-        clip: Clip,
-        joining: Joining,
-        fusion: TokenFusionSettings | None = None,
-        *,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        self.clip, self.towers = clip, clip.module
-        self.width = clip.image_width
-        self.fusion: TokenFusion | None = None
-        if joining == "tokens":
-            check_token_widths(clip)
-            made = TokenFusion(self.width, clip.text_length, fusion, generator=generator)
-            self.fusion = made.to(clip.module.device)
-        elif clip.image_width != clip.text_width:
-            raise InputError(
-                f"pictures become {clip.image_width} numbers and texts {clip.text_width}: "
-                "score fusion needs a model where they are the same"
-            )
-
-    @classmethod
-    def by_tokens(cls, clip: Clip, settings: Mapping[str, Any], weights: Path) -> JoinedClip:
-        """The CLIP joined by a trained transformer, of these settings and with these weights."""
-        from safetensors.torch import load_file
-
-        embeddings: Any = cls(clip, "tokens", TokenFusionSettings(**settings))
-        embeddings.fusion.load_state_dict(load_file(weights))
-        return embeddings  # type: ignore[no-any-return]
-
-    def forward(self, pixels: Tensor, has_image: Tensor, texts: Sequence[str]) -> Tensor:
-        """Embeddings [n, width] of n records, with gradients.
-
-        `pixels` are those of the pictures that are there, in order; an empty text is an absent one.
-        """
-        if self.fusion is not None:
-            tokens = tokens_of_prepared(self.clip, pixels, has_image, [text or None for text in texts])
-            embeddings = self.fusion(*tokens)
-        else:
-            embeddings = self._sum(pixels, has_image, texts)
-        return nn.functional.normalize(embeddings.float(), dim=1)
-
-    def embed(self, pictures: Sequence[Image.Image | None], texts: Sequence[str]) -> np.ndarray:
-        """Embeddings [n, width] of records, batch by batch, for use."""
-        self.eval()
-        found = np.zeros((len(texts), self.width), np.float32)
-        for start in range(0, len(texts), IMAGE_BATCH):
-            part = slice(start, start + IMAGE_BATCH)
-            there = [picture is not None for picture in pictures[part]]
-            pixels = self.clip.pixels([picture for picture in pictures[part] if picture is not None])
-            with torch.inference_mode():
-                has_image = torch.tensor(there, device=pixels.device)
-                found[part] = self(pixels, has_image, texts[part]).cpu().numpy()
-        return found
-
-    def _sum(self, pixels: Tensor, has_image: Tensor, texts: Sequence[str]) -> Tensor:
-        """What is absent is not encoded: UniIR encodes it and multiplies by 0, which is the same."""
-        has_text = torch.tensor([bool(text) for text in texts], device=has_image.device)
-        image = text = torch.zeros(len(texts), self.width, device=has_image.device)
-        if len(pixels):
-            image = _placed(self.clip.image_features(pixels), has_image)
-        if said := [one for one in texts if one]:
-            text = _placed(self.clip.text_features(*self.clip.tokenize(said)), has_text)
-        return score_fusion(image, text, has_image, has_text)
-
-
-def _placed(features: Tensor, there: Tensor) -> Tensor:
-    """Features in their records' rows [n, width], zeros in the others."""
-    rows = torch.zeros(len(there), features.shape[1], device=features.device)
-    return rows.index_copy(0, there.nonzero()[:, 0], features.float())

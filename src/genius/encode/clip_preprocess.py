@@ -1,4 +1,4 @@
-"""How CLIP and SigLIP prepare pictures, with Pillow and numpy, as a `preprocessor_config.json` says."""
+"""The preprocessing of images for CLIP and SigLIP, with Pillow and numpy."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from genius.errors import InputError
 from genius.storage import Json
 
 _STEPS = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb"}
-_LONGEST = (
-    8  # of a longer strip (long : short side) only the middle is resized; the crop drops the rest anyway
-)
+_LONGEST = 8
+"""Ratio of the sides; of a longer strip only the middle is resized, as the crop drops the rest anyway."""
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How a picture becomes numbers: resized, cut, scaled, normalised."""
+    """How an image becomes numbers: resized, cropped, scaled, normalised."""
 
     resize: int | tuple[int, int] | None
     """The shorter side, or height and width."""
@@ -31,9 +30,12 @@ class Preprocessing:
 
     @classmethod
     def parse(cls, config: Json, kind: str) -> Preprocessing:
-        """What a `preprocessor_config.json` says. Raises InputError for a step that is not known here."""
+        """The preprocessing that a `preprocessor_config.json` describes, for a model of type `kind`.
+
+        Raises InputError for a step that is not supported, and for settings that are missing.
+        """
         if other := sorted(k for k, on in config.items() if k.startswith("do_") and on and k not in _STEPS):
-            raise InputError(f"asks for {', '.join(other)}, which pictures are not prepared with here")
+            raise InputError(f"asks for {', '.join(other)}, which is not supported here")
         cropped = config.get("do_center_crop", kind == "clip")
         normal = config.get("do_normalize", True)
         try:
@@ -44,7 +46,7 @@ class Preprocessing:
             std = tuple(map(float, config["image_std"])) if normal else (1.0,) * 3
             resample = Image.Resampling(config.get("resample", Image.Resampling.BICUBIC))
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"says not how pictures are prepared ({error!r})") from error
+            raise InputError(f"does not say how pictures are prepared ({error!r})") from error
         if crop is None and not isinstance(resize, tuple):
             raise InputError("leaves pictures of different sizes: a crop, or a height and a width are needed")
         scale = float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else 1.0
@@ -52,27 +54,27 @@ class Preprocessing:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Height and width of what comes out."""
+        """Height and width of a preprocessed image."""
         assert self.crop is not None or isinstance(self.resize, tuple)
         return self.crop or self.resize  # type: ignore[return-value]
 
     @cached_property
     def _values(self) -> np.ndarray:
-        """What each of the 256 bytes becomes, per channel [3, 256]: a look-up equals the arithmetic."""
+        """The normalised value of each of the 256 bytes, per channel [3, 256], for a fast lookup."""
         scaled = (np.arange(256, dtype=np.float64) * self.scale).astype(np.float32)
         mean, std = (np.array(part, np.float32)[:, None] for part in (self.mean, self.std))
         return np.asarray((scaled - mean) / std, np.float32)
 
-    def pixels(self, picture: Image.Image) -> np.ndarray:
-        """The picture as numbers [3, height, width]."""
-        picture = picture if picture.mode == "RGB" else picture.convert("RGB")
+    def pixels(self, image: Image.Image) -> np.ndarray:
+        """The image as numbers, float32 [3, height, width]."""
+        image = image if image.mode == "RGB" else image.convert("RGB")
         if isinstance(self.resize, int):
-            picture = _resized(picture, self.resize, self.resample)
+            image = _resized(image, self.resize, self.resample)
         elif self.resize is not None:
-            picture = picture.resize(self.resize[::-1], self.resample)
+            image = image.resize(self.resize[::-1], self.resample)
         if self.crop is not None:
-            picture = _middle(picture, *self.crop)
-        values = np.asarray(picture)
+            image = _middle(image, *self.crop)
+        values = np.asarray(image)
         return np.stack([self._values[channel][values[..., channel]] for channel in range(3)])
 
 
@@ -86,15 +88,15 @@ def _size(size: int | Json) -> int | tuple[int, int]:
     raise ValueError(f"size {size}")
 
 
-def _resized(picture: Image.Image, side: int, resample: int) -> Image.Image:
-    short = min(picture.size)
-    if max(picture.size) > _LONGEST * short:  # else a strip of 10 × 100,000 becomes gigabytes
-        picture = _middle(picture, *(min(n, _LONGEST * short) for n in reversed(picture.size)))
-    width, height = (side if n == short else int(side * n / short) for n in picture.size)
-    return picture.resize((width, height), resample)
+def _resized(image: Image.Image, side: int, resample: int) -> Image.Image:
+    short = min(image.size)
+    if max(image.size) > _LONGEST * short:  # else a strip of 10 × 100,000 becomes gigabytes
+        image = _middle(image, *(min(n, _LONGEST * short) for n in reversed(image.size)))
+    width, height = (side if n == short else int(side * n / short) for n in image.size)
+    return image.resize((width, height), resample)
 
 
-def _middle(picture: Image.Image, height: int, width: int) -> Image.Image:
-    """The middle part; what reaches beyond the picture is black."""
-    left, top = (picture.width - width) // 2, (picture.height - height) // 2
-    return picture.crop((left, top, left + width, top + height))
+def _middle(image: Image.Image, height: int, width: int) -> Image.Image:
+    """The middle of the image; what reaches beyond it is black."""
+    left, top = (image.width - width) // 2, (image.height - height) // 2
+    return image.crop((left, top, left + width, top + height))

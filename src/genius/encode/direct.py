@@ -1,4 +1,7 @@
-"""Features of the pictures and texts of a few records, here and now, without a cache."""
+"""Features of the images and texts of a few records, computed directly, without the cache.
+
+They are rounded to float16 as the cache stores them, so a record gets the same features either way.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +14,62 @@ from PIL import Image
 from genius.data.images import FORMATS, load
 from genius.data.records import ImageSource
 from genius.encode.encoder import Encoder
+from genius.encode.feature_cache import as_stored
 from genius.errors import InputError
 
-Rows = tuple[np.ndarray, np.ndarray]
-"""Features [n, width], and which of them are there [n]."""
+MaskedFeatures = tuple[np.ndarray, np.ndarray]
+"""Features float32 [n, width], zeros for what is absent, and which of the n are present, bool [n]."""
 
-PIXELS = 1 << 24
-"""How many pixels of pictures are in memory at a time, unless one picture alone has more; 64 MB."""
+MAX_PIXELS = 1 << 24
+"""Pixels of the images that are in memory at a time, unless a single image has more; 64 MB."""
 
 
-def portions(images: Sequence[ImageSource | None], most: int | None = None) -> Iterator[slice]:
-    """Runs of pictures, at `most` so many, that can be in memory at the same time; None weighs nothing.
+def image_features(encoder: Encoder, images: Sequence[ImageSource | None]) -> MaskedFeatures:
+    """Features of images, loaded a few at a time; None is absent.
 
-    Encoders resize a picture from its full size, so what they take can't be made smaller beforehand; but
-    32 pictures of 50 megapixels would be gigabytes.
+    Raises InputError for an image that can't be read.
+    """
+    features = np.zeros((len(images), encoder.image_width), np.float32)
+    present = np.array([image is not None for image in images], bool)
+    for batch in pixel_batches(images):
+        # no name keeps these images in memory while the next ones are loaded
+        features[batch] = loaded_image_features(encoder, load_images(images[batch]))[0]
+    return features, present
+
+
+def loaded_image_features(encoder: Encoder, images: Sequence[Image.Image | None]) -> MaskedFeatures:
+    """Features of images that are in memory; None is absent."""
+    features = np.zeros((len(images), encoder.image_width), np.float32)
+    present = np.array([image is not None for image in images], bool)
+    if present.any():
+        features[present] = as_stored(encoder.encode_images([image for image in images if image is not None]))
+    return features, present
+
+
+def text_features(encoder: Encoder, texts: Sequence[str]) -> MaskedFeatures:
+    """Features of texts; an empty text is absent."""
+    features = np.zeros((len(texts), encoder.text_width), np.float32)
+    present = np.array([bool(text) for text in texts], bool)
+    if present.any():
+        features[present] = as_stored(encoder.encode_texts([text for text in texts if text]))
+    return features, present
+
+
+def load_images(images: Sequence[ImageSource | None]) -> list[Image.Image | None]:
+    """The images, decoded; None stays None. Raises InputError for one that can't be read."""
+    return [None if image is None else load(image) for image in images]
+
+
+def pixel_batches(images: Sequence[ImageSource | None], limit: int | None = None) -> Iterator[slice]:
+    """Consecutive slices of at most `limit` images that fit into memory together; None takes no memory.
+
+    Encoders resize an image from its full size, so images can't be made smaller beforehand; but 32 images of
+    50 megapixels would take gigabytes.
     """
     start = pixels = 0
     for place, image in enumerate(images):
-        more = 0 if image is None else _pixels(image)
-        if place > start and (pixels + more > PIXELS or place - start == most):
+        more = 0 if image is None else _pixel_count(image)
+        if place > start and (pixels + more > MAX_PIXELS or place - start == limit):
             yield slice(start, place)
             start, pixels = place, 0
         pixels += more
@@ -37,34 +77,10 @@ def portions(images: Sequence[ImageSource | None], most: int | None = None) -> I
         yield slice(start, len(images))
 
 
-def _pixels(image: ImageSource) -> int:
-    """By the picture's head; 0 for one that can't be read, as to load it will say why."""
+def _pixel_count(image: ImageSource) -> int:
+    """From the image's header; 0 for one that can't be read, as loading it will say why."""
     try:
         with Image.open(io.BytesIO(image.read()), formats=FORMATS) as opened:
             return opened.width * opened.height
     except (InputError, Image.DecompressionBombError, OSError, SyntaxError, ValueError, EOFError):
         return 0
-
-
-def loaded(images: Sequence[ImageSource | None]) -> list[Image.Image | None]:
-    """The pictures, None where there is none. Raises InputError for one that can't be read."""
-    return [None if image is None else load(image) for image in images]
-
-
-def image_rows(encoder: Encoder, images: Sequence[ImageSource | None]) -> Rows:
-    """Features of pictures; None is absent. Raises InputError for one that can't be read."""
-    present = np.array([image is not None for image in images])
-    rows = np.zeros((len(images), encoder.image_width), np.float32)
-    for part in portions(images):
-        if present[part].any():  # and no name keeps these pictures while the next are loaded
-            rows[part][present[part]] = encoder.images([load(one) for one in images[part] if one is not None])
-    return rows, present
-
-
-def text_rows(encoder: Encoder, texts: Sequence[str]) -> Rows:
-    """Features of texts; an empty one is absent."""
-    present = np.array([bool(text) for text in texts])
-    rows = np.zeros((len(texts), encoder.text_width), np.float32)
-    if present.any():
-        rows[present] = encoder.texts([text for text in texts if text])
-    return rows, present

@@ -1,69 +1,71 @@
-"""What every encoder can do: turn pictures and texts into features, apart."""
+"""Encoders: what each of them can do, and how one is opened by its name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from PIL import Image
-from pathlib import Path
-from typing import Literal
 
 from genius.encode import lite
 from genius.errors import InputError
 
+if TYPE_CHECKING:
+    from PIL import Image
+
+Towers = Literal["lite", "clip"]
+"""The embedded encoder, or a CLIP or SigLIP model."""
+
 
 class Encoder(Protocol):
-    """Frozen towers for pictures and for texts.
+    """A frozen image tower and a frozen text tower.
 
     The fingerprint changes with anything that changes a feature: weights, preprocessing, tokenizer.
     """
 
     @property
     def fingerprint(self) -> str:
-        """What identifies these towers."""
+        """Identifies these towers."""
 
     @property
     def image_width(self) -> int:
-        """How many numbers a picture becomes."""
+        """Width of an image's features."""
 
     @property
     def text_width(self) -> int:
-        """How many numbers a text becomes."""
+        """Width of a text's features."""
 
     @property
     def image_parts(self) -> Mapping[str, int]:
-        """What a picture's features are made of: names and widths of parts that stand side by side."""
+        """Names and widths of the parts that an image's features are concatenated from."""
 
     @property
     def text_parts(self) -> Mapping[str, int]:
-        """What a text's features are made of."""
+        """Names and widths of the parts that a text's features are concatenated from."""
 
-    def images(self, pictures: Sequence[Image.Image]) -> np.ndarray:
-        """Features [n, image_width] of upright RGB pictures, not normalised."""
+    def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
+        """Features float32 [n, image_width] of upright RGB images, not normalised."""
 
-    def texts(self, texts: Sequence[str]) -> np.ndarray:
-        """Features [n, text_width] of texts, not normalised; what is too long is cut."""
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Features float32 [n, text_width] of texts, not normalised; long texts are truncated."""
 
     def too_long(self, texts: Sequence[str]) -> list[bool]:
-        """Which of the texts are cut."""
+        """Which of the texts are truncated."""
 
 
 class EncoderLoader(Protocol):
-    """Something small that can be sent to a worker process and opens the encoder there."""
+    """Opens an encoder; small enough to be pickled and sent to a worker process."""
 
     def __call__(self, threads: int) -> Encoder:
         """The encoder, using this many threads."""
 
 
-Towers = Literal["lite", "clip"]
-
-
 def encoder_loader(towers: Towers, source: str = "") -> tuple[EncoderLoader, Path | None]:
-    """What opens an encoder, here or in a worker, and the folder of towers that a model is to carry."""
+    """A loader of the encoder, and the folder of towers to copy into a model (None for a CLIP).
+
+    `source` is the folder or the hub name of a CLIP or SigLIP model. Raises InputError if it is missing.
+    """
     if towers == "lite":
         folder = lite.build()
         return lite.loader(folder), folder

@@ -1,8 +1,8 @@
-"""The feature cache: what a content was encoded to, by a hash of that content, so nothing is encoded twice.
+"""The feature cache: features by a hash of the content they were made of, so that nothing is encoded twice.
 
 One file per encoder and kind, in the user's cache folder. It only grows, by whole records (key, checksum,
-numbers), so a kill costs the record that was being written and no other: an incomplete tail is cut off when
-the file is next opened. A record whose checksum does not fit counts as absent.
+features): a killed process loses no more than the record that it was writing, and the incomplete tail is cut
+off when the file is next opened. A record whose checksum does not match counts as missing.
 """
 
 from __future__ import annotations
@@ -26,12 +26,21 @@ KEY_BYTES = 16
 
 
 def content_key(content: bytes) -> bytes:
-    """What a content is known by."""
+    """The key of a content: a hash of 16 bytes."""
     return hashlib.blake2b(content, digest_size=KEY_BYTES).digest()
 
 
+def as_stored(features: np.ndarray) -> np.ndarray:
+    """Features as the cache stores them, in float16. Raises InputError for NaN and for too large numbers."""
+    with np.errstate(over="ignore"):
+        stored = features.astype(np.float16)
+    if not np.isfinite(stored).all():
+        raise InputError("some features are NaN or too large for 16 bits: this encoder can't be used")
+    return stored
+
+
 class FeatureCache:
-    """Features of one kind by one encoder, for one process at a time."""
+    """Features of images, or of texts, by one encoder; one process at a time can have it open."""
 
     def __init__(self, path: Path, width: int) -> None:
         self.width = width
@@ -39,10 +48,10 @@ class FeatureCache:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("a+b")
         self._lock()
-        whole = path.stat().st_size // self._record.itemsize
-        self._file.truncate(whole * self._record.itemsize)
+        complete = path.stat().st_size // self._record.itemsize
+        self._file.truncate(complete * self._record.itemsize)
         self._places: dict[bytes, int] = {}
-        self._records = self._mapped(whole)
+        self._records = self._mapped(complete)
         for place, key in enumerate(self._records["key"]):
             self._places[key.tobytes()] = place
 
@@ -53,12 +62,12 @@ class FeatureCache:
         return key in self._places
 
     def add(self, keys: Sequence[bytes], rows: np.ndarray) -> None:
-        """Keep features [n, width] under their keys; they are on the disk when this returns."""
+        """Store features [n, width] under their keys; they are on the disk when this returns.
+
+        Raises InputError for features that float16 can't hold.
+        """
         records = np.zeros(len(keys), self._record)
-        with np.errstate(over="ignore"):
-            records["row"] = rows
-        if not np.isfinite(records["row"]).all():
-            raise InputError("some features are NaN or too large for 16 bits: this encoder can't be used")
+        records["row"] = as_stored(rows)
         for place, key in enumerate(keys):
             records[place]["key"] = np.frombuffer(key, f"V{KEY_BYTES}")[0]
             records[place]["check"] = _checksum(key, records[place]["row"])
@@ -69,20 +78,20 @@ class FeatureCache:
         self._places.update({key: start + place for place, key in enumerate(keys)})
 
     def missing(self, keys: Sequence[bytes]) -> list[int]:
-        """The positions of keys without (sound) features here; a repeated key counts once."""
+        """The positions of keys without (undamaged) features; a repeated key counts once."""
         wanted: dict[bytes, int] = {}
         for position, key in enumerate(keys):
             wanted.setdefault(key, position)
-        return [position for key, position in wanted.items() if not self._sound(key)]
+        return [position for key, position in wanted.items() if not self._is_sound(key)]
 
     def rows(self, keys: Sequence[bytes]) -> np.ndarray:
-        """Features [n, width] in float16, by keys that are all here."""
+        """Features float16 [n, width] of keys, all of which must be in the cache."""
         self._refresh()
         places = np.fromiter((self._places[key] for key in keys), np.int64, len(keys))
         return np.asarray(self._records["row"][places])
 
     def close(self) -> None:
-        """Let others in."""
+        """Close the file, so that another process can open it."""
         fcntl.flock(self._file, fcntl.LOCK_UN)  # closing is not enough while the file is still mapped
         self._file.close()
 
@@ -95,14 +104,14 @@ class FeatureCache:
         self.close()
 
     def _lock(self) -> None:
-        """Wait until no other process uses the file; a crash lets go of it."""
+        """Wait until no other process uses the file; the lock of a crashed process is released."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             log.warning("waiting for another process that uses %s", self._file.name)
             fcntl.flock(self._file, fcntl.LOCK_EX)
 
-    def _sound(self, key: bytes) -> bool:
+    def _is_sound(self, key: bytes) -> bool:
         if key not in self._places:
             return False
         self._refresh()
@@ -113,10 +122,10 @@ class FeatureCache:
         return False
 
     def _refresh(self) -> None:
-        """Map what was written since the file was last mapped."""
-        whole = os.fstat(self._file.fileno()).st_size // self._record.itemsize
-        if whole != len(self._records):
-            self._records = self._mapped(whole)
+        """Map the records that were written since the file was last mapped."""
+        complete = os.fstat(self._file.fileno()).st_size // self._record.itemsize
+        if complete != len(self._records):
+            self._records = self._mapped(complete)
 
     def _mapped(self, records: int) -> np.ndarray:
         if records == 0:

@@ -1,10 +1,10 @@
-"""The heads: what turns the towers' features of an item or a query into one joined embedding.
+"""The heads: from the towers' features of an item or a query to its embedding (the paper calls it φ).
 
-A joined embedding has three blocks. *Content* is learned: an item's is the sum of its picture's and its
-text's embeddings (score fusion), or what a small network makes of both (feature fusion); a query's is what a
-small network makes of both and the instruction. *Raw* blocks are the towers' own directions, which learning
-can't spoil: picture to picture and text to text stay as good as without training. *Modality* is what an item
-is, and for a query what its instruction asks for.
+An embedding has three blocks. *Content* is learned: an item's is the sum of its image's and its text's
+embeddings (score fusion), or the output of a small network over both (feature fusion); a query's is the
+output of a small network over both and the instruction. *Raw* blocks are the towers' own directions, which
+training can't spoil: image to image and text to text stay as good as without training. *Modality* is that of
+an item, and for a query the one that its instruction asks for.
 """
 
 from __future__ import annotations
@@ -19,19 +19,22 @@ from torch import nn
 from torch.nn import functional
 
 from genius.data import records
-from genius.encode.lite import Naming
-from genius.encode.projection import Projection, kept_parts
+from genius.encode.projection import ClassNaming, Projection, kept_parts
 from genius.errors import InputError
 
 MODALITIES = len(records.MODALITIES)
 
+Masked = tuple[torch.Tensor, torch.Tensor]
+"""Projected features of one modality [n, …], and which rows have it, bool [n]. The projected parts are
+followed by the raw block, and for images then by the raw block of the text that names them."""
+
 
 @dataclass(frozen=True)
 class HeadSettings:
-    """How features become joined embeddings."""
+    """How features become embeddings."""
 
     width: int = 512
-    """Of the joined embedding, all blocks together."""
+    """Of the embedding, all blocks together."""
     raw: int = 64
     """Of each of the two raw blocks."""
     raw_item: float = 0.5
@@ -39,18 +42,19 @@ class HeadSettings:
     raw_query: float = 0.5
     """Strength of a query's raw blocks, before training if it is learned."""
     named: bool = False
-    """Whether a picture without a text borrows the names of the classes that its tower sees in it (ConSE)."""
+    """Whether an image without a text borrows the names of the classes that its tower sees in it (ConSE)."""
     learn_raw: bool = True
     """Whether the instruction decides how strong a query's raw blocks are."""
     modality: float = 0.5
-    """Share of a joined embedding's square that its modality takes."""
+    """Share of an embedding's square that its modality takes."""
     members: int = 1
-    """Networks that are trained apart and used together, each with its share of the content."""
+    """Networks of an ensemble; each is trained separately and makes its share of the content."""
     hidden: int = 1024
     dropout: float = 0.2
     input_dropout: float = 0.1
     whitening: float = 0.25
-    joining: Literal["score", "feature"] = "score"
+    fusion_kind: Literal["score", "feature"] = "score"
+    """An item's content: `score` is the sum of image and text, `feature` a small network over both."""
     image_parts: tuple[str, ...] = ("features:768",)
     text_parts: tuple[str, ...] = ("features:768",)
 
@@ -70,51 +74,46 @@ class HeadSettings:
         return self.width - MODALITIES - 2 * self.raw
 
 
-def _perceptron(inputs: int, hidden: int, dropout: float) -> nn.Sequential:
+def _hidden_layer(inputs: int, hidden: int, dropout: float) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, hidden), nn.LayerNorm(hidden), nn.GELU(), nn.Dropout(dropout))
 
 
 class Head(nn.Module):
-    """One tower's features into the learned space: a straight branch and a bent one beside it."""
+    """One tower's features into the learned space: a linear map plus an MLP."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int, dropout: float) -> None:
         super().__init__()
-        self.straight = nn.Linear(inputs, outputs, bias=False)
-        self.bend = _perceptron(inputs, hidden, dropout)
+        self.linear = nn.Linear(inputs, outputs, bias=False)
+        self.hidden = _hidden_layer(inputs, hidden, dropout)
         self.out = nn.Linear(hidden, outputs)
-        nn.init.normal_(self.straight.weight, std=1 / math.sqrt(inputs))
+        nn.init.normal_(self.linear.weight, std=1 / math.sqrt(inputs))
         nn.init.normal_(self.out.weight, std=0.3 / math.sqrt(hidden))
 
     def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The embedding, and the hidden layer that joiners look at."""
-        hidden = self.bend(features)
-        return self.straight(features) + self.out(hidden), hidden
+        """The embedding [n, outputs], and the hidden layer [n, hidden], which `GatedFusion` takes."""
+        hidden = self.hidden(features)
+        return self.linear(features) + self.out(hidden), hidden
 
 
-class Joiner(nn.Module):
-    """Looks at both parts (and at an instruction) and says how to weigh them and what to add."""
+class GatedFusion(nn.Module):
+    """One content of an image's and a text's embedding: weighted by gates, plus a learned offset."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int, dropout: float) -> None:
         super().__init__()
-        self.look = _perceptron(inputs, hidden, dropout)
-        self.say = nn.Linear(hidden, 3 * outputs)
-        nn.init.normal_(self.say.weight, std=0.3 / math.sqrt(hidden))
-        nn.init.zeros_(self.say.bias)
+        self.hidden = _hidden_layer(inputs, hidden, dropout)
+        self.gates = nn.Linear(hidden, 3 * outputs)
+        nn.init.normal_(self.gates.weight, std=0.3 / math.sqrt(hidden))
+        nn.init.zeros_(self.gates.bias)
 
-    def forward(self, image: torch.Tensor, text: torch.Tensor, *seen: torch.Tensor) -> torch.Tensor:
-        """The joined content, not yet of unit length."""
-        image_gain, text_gain, more = self.say(self.look(torch.cat(seen, dim=1))).chunk(3, dim=1)
-        embeddings: torch.Tensor = image * (1 + image_gain) + text * (1 + text_gain) + more
-        return embeddings
-
-
-Part = tuple[torch.Tensor, torch.Tensor]
-"""Projected features of one modality [n, …], and which rows have it [n]. Behind the projected parts stands
-the raw block, and for pictures behind that one the raw block of the text that names them."""
+    def forward(self, image: torch.Tensor, text: torch.Tensor, *context: torch.Tensor) -> torch.Tensor:
+        """The content [n, outputs], not yet of unit length; gates and offset depend on `context` [n, …]."""
+        image_gate, text_gate, offset = self.gates(self.hidden(torch.cat(context, dim=1))).chunk(3, dim=1)
+        content: torch.Tensor = image * (1 + image_gate) + text * (1 + text_gate) + offset
+        return content
 
 
 class Member(nn.Module):
-    """One of several networks that learn the same task apart and are used together."""
+    """One network of the ensemble."""
 
     def __init__(self, settings: HeadSettings, image_width: int, text_width: int) -> None:
         super().__init__()
@@ -124,35 +123,37 @@ class Member(nn.Module):
         self.image_head = Head(image_width, hidden, self.outputs, dropout)
         self.text_head = Head(text_width, hidden, self.outputs, dropout)
         self.input_dropout = nn.Dropout(settings.input_dropout)
-        self.query_joiner = Joiner(2 * hidden + text_width + 3, hidden, self.outputs, dropout)
-        self.item_joiner: Joiner | None = None
-        if settings.joining == "feature":
-            self.item_joiner = Joiner(2 * hidden + 2, hidden, self.outputs, dropout)
+        self.query_fusion = GatedFusion(2 * hidden + text_width + 3, hidden, self.outputs, dropout)
+        self.item_fusion: GatedFusion | None = None
+        if settings.fusion_kind == "feature":
+            self.item_fusion = GatedFusion(2 * hidden + 2, hidden, self.outputs, dropout)
 
-    def items(self, image: Part, text: Part) -> torch.Tensor:
-        """Contents of items, of unit length."""
-        image_part, image_seen = self._embedded(self.image_head, self.image_width, image)
-        text_part, text_seen = self._embedded(self.text_head, self.text_width, text)
-        if self.item_joiner is None:
+    def items(self, image: Masked, text: Masked) -> torch.Tensor:
+        """Contents [n, outputs] of items, of unit length."""
+        image_part, image_hidden = self._embedded(self.image_head, self.image_width, image)
+        text_part, text_hidden = self._embedded(self.text_head, self.text_width, text)
+        if self.item_fusion is None:
             return functional.normalize(image_part + text_part, dim=1)
-        embeddings = self.item_joiner(image_part, text_part, image_seen, text_seen, _masks(image, text))
-        return functional.normalize(embeddings, dim=1)
+        content = self.item_fusion(image_part, text_part, image_hidden, text_hidden, _masks(image, text))
+        return functional.normalize(content, dim=1)
 
-    def queries(self, image: Part, text: Part, asked: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
-        """Contents of queries, of unit length."""
-        image_part, image_seen = self._embedded(self.image_head, self.image_width, image)
-        text_part, text_seen = self._embedded(self.text_head, self.text_width, text)
-        embeddings = self.query_joiner(image_part, text_part, image_seen, text_seen, asked, masks)
-        return functional.normalize(embeddings, dim=1)
+    def queries(
+        self, image: Masked, text: Masked, instruction: torch.Tensor, masks: torch.Tensor
+    ) -> torch.Tensor:
+        """Contents [n, outputs] of queries, of unit length; an absent instruction is zeros."""
+        image_part, image_hidden = self._embedded(self.image_head, self.image_width, image)
+        text_part, text_hidden = self._embedded(self.text_head, self.text_width, text)
+        content = self.query_fusion(image_part, text_part, image_hidden, text_hidden, instruction, masks)
+        return functional.normalize(content, dim=1)
 
-    def _embedded(self, head: Head, width: int, part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+    def _embedded(self, head: Head, width: int, part: Masked) -> tuple[torch.Tensor, torch.Tensor]:
         """A tower's embedding and hidden layer, zeros where the modality is absent."""
         features, present = part
         if self.training and not present.any():  # saves half of the work: a batch is of one task
             rows = len(features)
             return features.new_zeros(rows, self.outputs), features.new_zeros(rows, self.hidden)
-        embedding, seen = head(self.input_dropout(_masked(features[:, :width], present)))
-        return _masked(embedding, present), _masked(seen, present)
+        embedding, hidden = head(self.input_dropout(_zero_absent(features[:, :width], present)))
+        return _zero_absent(embedding, present), _zero_absent(hidden, present)
 
 
 @dataclass(frozen=True)
@@ -163,17 +164,17 @@ class Blocks:
     raw: torch.Tensor
 
     def of(self, member: int) -> torch.Tensor:
-        """What one member alone would make of it, of unit length."""
+        """Content and raw blocks by one member alone, of unit length."""
         return functional.normalize(torch.cat([self.contents[:, member], self.raw], dim=1), dim=1)
 
     def together(self) -> torch.Tensor:
-        """What all members make of it, of unit length: the mean of their similarities."""
-        together = self.contents.flatten(1) / math.sqrt(self.contents.shape[1])
-        return functional.normalize(torch.cat([together, self.raw], dim=1), dim=1)
+        """Content and raw blocks by all members, of unit length: similarities are the members' mean."""
+        contents = self.contents.flatten(1) / math.sqrt(self.contents.shape[1])
+        return functional.normalize(torch.cat([contents, self.raw], dim=1), dim=1)
 
 
 class Heads(nn.Module):
-    """Projections, members, and what is common to them, for one encoder."""
+    """Projections, the ensemble's members, and what they share, for one encoder."""
 
     def __init__(
         self, settings: HeadSettings, image_parts: Mapping[str, int], text_parts: Mapping[str, int]
@@ -182,56 +183,59 @@ class Heads(nn.Module):
         self.settings = settings
         self.image_projection = Projection(image_parts, kept_parts(settings.image_parts), settings.raw)
         self.text_projection = Projection(text_parts, kept_parts(settings.text_parts), settings.raw)
-        self.asked_width = self.text_projection.width
+        self.text_width = self.text_projection.width
         self.members = nn.ModuleList(
-            Member(settings, self.image_projection.width, self.asked_width) for _ in range(settings.members)
+            Member(settings, self.image_projection.width, self.text_width) for _ in range(settings.members)
         )
         if settings.named:
-            self.naming = Naming(image_parts, settings.raw)
-        self.raw_weights = nn.Linear(self.asked_width + 3, 2)
+            self.naming = ClassNaming(image_parts, settings.raw)
+        self.raw_weights = nn.Linear(self.text_width + 3, 2)
         nn.init.zeros_(self.raw_weights.weight)
         nn.init.constant_(self.raw_weights.bias, math.log(math.expm1(settings.raw_query)))
         self.raw_weights.requires_grad_(settings.learn_raw)
-        self.wants = nn.Linear(self.asked_width, MODALITIES)
+        self.wants = nn.Linear(self.text_width, MODALITIES)
 
     def project_images(self, features: torch.Tensor) -> torch.Tensor:
-        """A picture's features as the heads take them."""
+        """Image features [n, all parts] as the heads take them (see `Masked`)."""
         projected: torch.Tensor = self.image_projection(features)
         return torch.cat([projected, self.naming(features)], dim=1) if self.settings.named else projected
 
-    def items(self, image: Part, text: Part) -> Blocks:
-        """Items' contents and raw blocks."""
+    def item_blocks(self, image: Masked, text: Masked) -> Blocks:
+        """Contents and raw blocks of items."""
         contents = torch.stack([member.items(image, text) for member in self._members()], dim=1)
         return Blocks(contents, torch.cat(self._raw(image, text), dim=1) * self.settings.raw_item)
 
-    def queries(self, image: Part, text: Part, instruction: Part) -> tuple[Blocks, torch.Tensor]:
-        """Queries' contents and raw blocks, and what they want: logits [n, 3], zeros without instruction."""
-        asked = _masked(instruction[0][:, : self.asked_width], instruction[1])
-        masks = _masks(image, text, instruction)
-        contents = torch.stack([m.queries(image, text, asked, masks) for m in self._members()], dim=1)
-        weights = functional.softplus(self.raw_weights(torch.cat([asked, masks], dim=1)))
-        raw = [rows * weights[:, n : n + 1] for n, rows in enumerate(self._raw(image, text))]
-        return Blocks(contents, torch.cat(raw, dim=1)), _masked(self.wants(asked), instruction[1])
+    def query_blocks(self, image: Masked, text: Masked, instruction: Masked) -> tuple[Blocks, torch.Tensor]:
+        """Contents and raw blocks of queries, and logits [n, 3] of the modality that they want.
 
-    def joined_items(self, blocks: Blocks, modality: torch.Tensor) -> torch.Tensor:
-        """Joined embeddings of items: their blocks, and the modality [n] that they have."""
+        The logits are zeros without an instruction.
+        """
+        said = _zero_absent(instruction[0][:, : self.text_width], instruction[1])
+        masks = _masks(image, text, instruction)
+        contents = torch.stack([m.queries(image, text, said, masks) for m in self._members()], dim=1)
+        weights = functional.softplus(self.raw_weights(torch.cat([said, masks], dim=1)))
+        raw = [rows * weights[:, n : n + 1] for n, rows in enumerate(self._raw(image, text))]
+        return Blocks(contents, torch.cat(raw, dim=1)), _zero_absent(self.wants(said), instruction[1])
+
+    def embed_items(self, blocks: Blocks, modality: torch.Tensor) -> torch.Tensor:
+        """Embeddings [n, width] of items from their blocks and their modality [n]."""
         one_hot = functional.one_hot(modality.long(), MODALITIES).to(blocks.raw.dtype)
         return self._with_modality(blocks.together(), one_hot)
 
-    def joined_queries(self, blocks: Blocks, wants: torch.Tensor) -> torch.Tensor:
-        """Joined embeddings of queries: their blocks, and how likely each modality is wanted."""
+    def embed_queries(self, blocks: Blocks, wants: torch.Tensor) -> torch.Tensor:
+        """Embeddings [n, width] of queries from their blocks and the logits [n, 3] of the wanted modality."""
         return self._with_modality(blocks.together(), functional.normalize(wants.softmax(dim=1), dim=1))
 
     def _members(self) -> list[Member]:
         return list(self.members)  # type: ignore[arg-type]
 
-    def _raw(self, image: Part, text: Part) -> list[torch.Tensor]:
-        """The towers' own directions of picture and text, zeros where a modality is absent."""
+    def _raw(self, image: Masked, text: Masked) -> list[torch.Tensor]:
+        """The towers' own directions of image and text [n, raw] each, zeros where a modality is absent."""
         raw, own, named = self.settings.raw, self.image_projection.width, self.settings.named
-        image_block = _masked(image[0][:, own : own + raw], image[1])
-        text_block = _masked(text[0][:, self.asked_width : self.asked_width + raw], text[1])
+        image_block = _zero_absent(image[0][:, own : own + raw], image[1])
+        text_block = _zero_absent(text[0][:, self.text_width : self.text_width + raw], text[1])
         if named:
-            text_block = text_block + _masked(image[0][:, own + raw :], image[1] & ~text[1])
+            text_block = text_block + _zero_absent(image[0][:, own + raw :], image[1] & ~text[1])
         return [image_block, text_block]
 
     def _with_modality(self, blocks: torch.Tensor, modality: torch.Tensor) -> torch.Tensor:
@@ -239,11 +243,11 @@ class Heads(nn.Module):
         return torch.cat([blocks * math.sqrt(1 - share), modality * math.sqrt(share)], dim=1)
 
 
-def _masks(*parts: Part) -> torch.Tensor:
-    """Which modalities each row has, as numbers."""
+def _masks(*parts: Masked) -> torch.Tensor:
+    """Which modalities each row has, as numbers [n, modalities]."""
     return torch.stack([present for _, present in parts], dim=1).to(parts[0][0].dtype)
 
 
-def _masked(rows: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """The rows that are present, zeros for the others, whatever stands in their place."""
+def _zero_absent(rows: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """The rows that are present, zeros for the others, even where those are NaN."""
     return torch.where(present[:, None], rows, torch.zeros((), dtype=rows.dtype))

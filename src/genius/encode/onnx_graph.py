@@ -1,4 +1,4 @@
-"""A short way to write ONNX graphs by hand, so that towers can be built from bare weights without torch."""
+"""ONNX graphs written by hand, so that towers can be built from bare weights without torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IR_VERSION = 8
 
 
 class Graph:
-    """Nodes in the order in which they are added; every method returns the name of its result."""
+    """A graph under construction: nodes in the order they are added, each known by the name of its result."""
 
     def __init__(self, name: str) -> None:
         self._onnx = require("onnx", "train", "building the encoder's towers")
@@ -25,17 +25,17 @@ class Graph:
         self._count = 0
 
     def input(self, name: str, dtype: type[np.generic], shape: tuple[int | str, ...]) -> str:
-        """Declare an input; a dimension with a name may vary."""
+        """Declare an input; a dimension that is a name may vary."""
         self._inputs.append(self._value(name, dtype, shape))
         return name
 
     def output(self, name: str, value: str, shape: tuple[int | str, ...]) -> None:
-        """Give a result a name by which it leaves the graph."""
+        """Make a result an output of the graph, under this name."""
         self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
         self._outputs.append(self._value(name, np.float32, shape))
 
     def rename(self, name: str, shape: tuple[int | str, ...]) -> str:
-        """Let the last node's result leave the graph by this name, which also is its name inside: no copy."""
+        """Make the last node's result an output, renaming it instead of copying it; returns the name."""
         self._nodes[-1].output[0] = name
         self._outputs.append(self._value(name, np.float32, shape))
         return name
@@ -54,17 +54,17 @@ class Graph:
         return result
 
     def split(self, value: str, parts: int, axis: int) -> list[str]:
-        """A value cut into so many equal parts along an axis."""
+        """A value split into equal parts along an axis."""
         results = [self._new("split") for _ in range(parts)]
         self._nodes.append(self._onnx.helper.make_node("Split", [value], results, axis=axis))
         return results
 
     def linear(self, value: str, weight: np.ndarray, bias: np.ndarray) -> str:
-        """`value · weightᵀ + bias`, the weight as PyTorch keeps it."""
+        """`value · weightᵀ + bias`, with the weight as PyTorch stores it, [outputs, inputs]."""
         return self.node("Add", self.node("MatMul", value, weight.T), bias)
 
     def bytes(self) -> bytes:
-        """The finished model, checked."""
+        """The finished model, checked and serialised."""
         graph = self._onnx.helper.make_graph(
             self._nodes, self._name, self._inputs, self._outputs, self._constants
         )

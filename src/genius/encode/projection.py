@@ -1,4 +1,9 @@
-"""Raw features made comparable: each part centred, turned to its main directions and evened out."""
+"""Fixed maps of features, fitted once on training features and then frozen.
+
+`Projection` makes features comparable by principal components. `ClassNaming` says where the caption of an
+image would roughly be, from the classes that its tower sees in it (ConSE, Norouzi et al., arXiv 1312.5650);
+that needs no training, so it also holds for what training never showed.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +18,16 @@ from torch.nn import functional
 from genius.errors import InputError
 
 FIT_ROWS = 20_000
+LIKELIEST = 20
+"""How many classes name an image."""
 
 
 class Projection(nn.Module):
-    """Parts of a feature vector, each by its own principal components, side by side at equal strength.
+    """The parts of a feature vector, each by its principal components, concatenated at equal strength.
 
-    A fixed map: fitted once on training features, then frozen. `whitening` raises weak directions: 0 keeps
-    the spread of the data, 1 makes all directions equally strong. Behind the parts stand `raw` more numbers:
-    the direction of the first part, as the tower gave it, in its main dimensions and of unit length.
+    `whitening` raises weak directions: 0 keeps the spread of the data, 1 makes all directions equally strong.
+    The projected parts are followed by the raw block, `raw` more numbers: the direction of the first part, as
+    the tower gave it, in its main dimensions and of unit length.
     """
 
     def __init__(self, parts: Mapping[str, int], kept: Mapping[str, int], raw: int) -> None:
@@ -35,7 +42,10 @@ class Projection(nn.Module):
         self.register_buffer("raw_directions", torch.zeros(last - first, raw))
 
     def fit(self, features: np.ndarray, whitening: float, seed: int = 0) -> None:
-        """Learn centres and directions from the rows of features [n, all parts]."""
+        """Fit centres and directions to features [n, all parts].
+
+        Raises InputError if there are none, or if some are NaN or infinite.
+        """
         if not len(features):
             raise InputError("there are no features to learn a projection from")
         chosen = np.random.default_rng(seed).permutation(len(features))[:FIT_ROWS]
@@ -69,8 +79,43 @@ class Projection(nn.Module):
         return torch.cat(parts, dim=1)
 
 
+class ClassNaming(nn.Module):
+    """From an image's class logits to the raw block of the text that would name it.
+
+    This is the mean of the text embeddings of the likeliest classes' names.
+    """
+
+    def __init__(self, image_parts: Mapping[str, int], raw: int) -> None:
+        super().__init__()
+        if "logits" not in image_parts:
+            raise InputError("these features have no class logits, so pictures can't be named by them")
+        names = list(image_parts)
+        self.first = sum(image_parts[name] for name in names[: names.index("logits")])
+        self.classes = image_parts["logits"]
+        self.register_buffer("vectors", torch.zeros(self.classes, raw))
+        self.register_buffer("centre", torch.zeros(raw))
+
+    def fit(self, sentences: torch.Tensor, text: Projection, features: torch.Tensor) -> None:
+        """Take a text feature vector per class [classes, …] and centre on features of training images."""
+        first, last = text.spans[0]
+        unit = functional.normalize(sentences[:, first:last], dim=1)
+        self.get_buffer("vectors").copy_(unit @ text.get_buffer("raw_directions"))
+        self.get_buffer("centre").copy_(self._mean_name(features).mean(0))
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Raw text blocks [n, raw] of unit length, from image features [n, all parts]."""
+        return functional.normalize(self._mean_name(features) - self.get_buffer("centre"), dim=1)
+
+    def _mean_name(self, features: torch.Tensor) -> torch.Tensor:
+        """Mean [n, raw] of the likeliest classes' vectors, weighted by the roots of their probabilities."""
+        shares = features[:, self.first : self.first + self.classes].softmax(dim=1)
+        likeliest = shares.topk(LIKELIEST, dim=1)
+        weights = torch.zeros_like(shares).scatter(1, likeliest.indices, likeliest.values.sqrt())
+        return functional.normalize(weights, p=1.0, dim=1) @ self.get_buffer("vectors")
+
+
 def _spans(parts: Mapping[str, int], kept: Mapping[str, int]) -> list[tuple[int, int]]:
-    """Where the parts that are kept stand among the features."""
+    """First and last column (exclusive) of each part that is kept."""
     ends = np.cumsum(list(parts.values())).tolist()
     places = {name: (end - width, end) for (name, width), end in zip(parts.items(), ends, strict=True)}
     for name, width in kept.items():
@@ -82,16 +127,16 @@ def _spans(parts: Mapping[str, int], kept: Mapping[str, int]) -> list[tuple[int,
 
 
 def _directions(rows: np.ndarray, kept: int, whitening: float) -> np.ndarray:
-    """The strongest directions, scaled so that projected rows have a mean square of 1."""
-    away = (rows - rows.mean(0)).astype(np.float64)
-    strengths, directions = np.linalg.eigh(away.T @ away / len(away))
+    """The strongest directions [width, kept], scaled so that projected rows have a mean square of 1."""
+    centred = (rows - rows.mean(0)).astype(np.float64)
+    strengths, directions = np.linalg.eigh(centred.T @ centred / len(centred))
     strengths, directions = strengths[::-1][:kept], directions[:, ::-1][:, :kept]
     scaled = directions * np.maximum(strengths, 1e-9 * max(strengths[0], 1e-12)) ** (-whitening / 2)
-    return np.asarray(scaled / math.sqrt(max(float(((away @ scaled) ** 2).sum(1).mean()), 1e-12)))
+    return np.asarray(scaled / math.sqrt(max(float(((centred @ scaled) ** 2).sum(1).mean()), 1e-12)))
 
 
 def kept_parts(entries: Sequence[str]) -> dict[str, int]:
-    """How much of each part a recipe keeps.
+    """How many dimensions of each part a recipe keeps. Raises InputError for an entry of another form.
 
     >>> kept_parts(["mean:384", "max:192"])
     {'mean': 384, 'max': 192}

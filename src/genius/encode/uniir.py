@@ -1,7 +1,7 @@
-"""UniIR's published checkpoints, converted once into a folder that `Clip.open` opens.
+"""Conversion of UniIR's published checkpoints into a folder that `Clip.open` opens.
 
 `clip_sf_large.pth` holds a CLIP under OpenAI's names beside the optimizer's state. All sizes follow from the
-tensors' shapes; every name and shape is checked before anything is written.
+shapes of the tensors; every name and shape is checked before anything is written.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ import numpy as np
 import orjson
 
 from genius import storage
-from genius.encode.checkpoints import read_checkpoint
+from genius.encode.checkpoints import Weights, read_checkpoint
 from genius.encode.clip_folder import ARTIFACT, FORMAT, TOKENIZER_FILES, open_tokenizer
 from genius.errors import InputError, MismatchError
 from genius.storage import Json, record_of
 
-Weights = Mapping[str, np.ndarray]
 Shapes = dict[str, tuple[int, ...]]
 
 PREFIX = "clip_model."
-HEAD_WIDTH = 64  # of every CLIP that OpenAI published; the shapes don't tell
+HEAD_WIDTH = 64  # of every CLIP that OpenAI published; it can't be told from the shapes
 MEAN = (0.48145466, 0.4578275, 0.40821073)
 STD = (0.26862954, 0.26130258, 0.27577711)
 
@@ -58,10 +57,11 @@ _IN_LAYERS = {
 
 
 def convert_uniir(checkpoint: Path | str, tokenizer_folder: Path | str, out: Path | str) -> Path:
-    """Write the CLIP of UniIR's `clip_sf_*.pth` to the folder `out`, whole or not at all.
+    """Write the CLIP of UniIR's `clip_sf_*.pth` to the folder `out`, atomically.
 
     The checkpoint has no tokenizer: `tokenizer_folder` is the local folder of any Hugging Face CLIP. Raises
-    InputError if the checkpoint is another one, has missing or extra weights, or is not only data.
+    InputError if the checkpoint is of another model, has missing or extra weights, or holds more than data,
+    and MismatchError if the tokenizer does not fit.
     """
     checkpoint, tokenizer_folder, out = Path(checkpoint), Path(tokenizer_folder), Path(out)
     _check_tokenizer(tokenizer_folder)
@@ -92,7 +92,7 @@ def map_weights(weights: Weights) -> tuple[dict[str, np.ndarray], Json]:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """All that the shapes of a CLIP's tensors follow from."""
+    """The sizes that determine the shapes of a CLIP's tensors."""
 
     joint: int
     vocabulary: int
@@ -144,7 +144,7 @@ class _Sizes:
         return shapes
 
     def config(self) -> Json:
-        """What Hugging Face calls `config.json`."""
+        """The content of Hugging Face's `config.json`."""
         for width in (self.text, self.vision):
             if width % HEAD_WIDTH:
                 raise InputError(f"holds a tower {width} wide, which is no multiple of {HEAD_WIDTH}")
@@ -199,13 +199,13 @@ def _refuse_other_models(weights: Weights) -> None:
     if {"visual_encoder", "text_encoder"} <= starts:
         raise InputError(
             "is UniIR's BLIP-FF, which is recognised and not supported: its text tower looks at the picture, "
-            "so it gives no image and text features apart; convert clip_sf_large.pth"
+            "so it gives no separate image and text features; convert clip_sf_large.pth"
         )
 
 
 def _layer_count(weights: Weights, tower: str) -> int:
     pattern = re.compile(re.escape(f"{PREFIX}{tower}.resblocks.") + r"(\d+)\.")
-    return max(1, len({found[1] for name in weights if (found := pattern.match(name))}))
+    return max(1, len({match[1] for name in weights if (match := pattern.match(name))}))
 
 
 def _check_names(weights: Weights, layers: Mapping[str, int]) -> None:
@@ -230,8 +230,8 @@ def _listed(names: set[str], limit: int = 5) -> str:
 
 
 def _check_tokenizer(folder: Path) -> None:
-    there = {name for name in TOKENIZER_FILES if (folder / name).is_file()}
-    if "tokenizer.json" not in there and not {"vocab.json", "merges.txt"} <= there:
+    files = {name for name in TOKENIZER_FILES if (folder / name).is_file()}
+    if "tokenizer.json" not in files and not {"vocab.json", "merges.txt"} <= files:
         raise InputError(
             "holds no tokenizer of CLIP (tokenizer.json, or vocab.json and merges.txt), and UniIR's "
             "checkpoint has none: name the local folder of any Hugging Face CLIP, such as a download of "
@@ -264,8 +264,8 @@ def _write(folder: Path, weights: dict[str, np.ndarray], config: Json, tokenizer
     from safetensors.numpy import save_file
 
     (folder / "config.json").write_bytes(orjson.dumps(config, option=orjson.OPT_INDENT_2))
-    preparing = _preprocessor_config(config["vision_config"]["image_size"])
-    (folder / "preprocessor_config.json").write_bytes(orjson.dumps(preparing, option=orjson.OPT_INDENT_2))
+    preprocessor = _preprocessor_config(config["vision_config"]["image_size"])
+    (folder / "preprocessor_config.json").write_bytes(orjson.dumps(preprocessor, option=orjson.OPT_INDENT_2))
     for name in TOKENIZER_FILES:
         if (tokenizer_folder / name).is_file():
             shutil.copyfile(tokenizer_folder / name, folder / name)
@@ -284,7 +284,7 @@ def _check_vocabulary(folder: Path, text: Json, tokenizer_folder: Path) -> None:
 
 
 def _preprocessor_config(side: int) -> Json:
-    """How UniIR prepares pictures: as CLIP does."""
+    """UniIR's preprocessing of images, which is CLIP's."""
     return {
         "image_processor_type": "CLIPImageProcessor",
         "size": {"shortest_edge": side},

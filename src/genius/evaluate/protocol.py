@@ -20,19 +20,24 @@ DEPTH = 50
 """How many results of each query are kept: M-BEIR asks for 50 at most."""
 
 
-class Found(NamedTuple):
-    """Scores and item numbers [queries, depth], best first; -1 is no item.
+class Rankings(NamedTuple):
+    """What a system returns for the queries of a task.
 
-    `looked` is how many items were ranked for each query, where a search looks at some only.
+    Attributes:
+        scores: [queries, depth], best first.
+        numbers: of items [queries, depth]; -1 is no item.
+        num_candidates: how many items were ranked for each query, where a search ranks some only.
+        scanned: whether each query was answered by a scan of the pool, where the engine searched.
     """
 
     scores: np.ndarray
     numbers: np.ndarray
-    looked: np.ndarray | None = None
+    num_candidates: np.ndarray | None = None
+    scanned: np.ndarray | None = None
 
 
-Search = Callable[[Task, np.ndarray], Found]
-"""A system: the results for all queries of a task among the items with these numbers."""
+System = Callable[[Task, np.ndarray], Rankings]
+"""Results for all queries of a task among the items with these numbers."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,11 @@ class Measurement:
     value: float
     queries: int
 
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What is measured: system, pool, task and metric."""
+        return self.system, self.pool, self.task, self.metric
+
 
 @dataclass(frozen=True)
 class Run:
@@ -58,8 +68,8 @@ class Run:
 
     def lines(self) -> Iterator[str]:
         """The run in TREC's format: query, Q0, item, rank, score, system."""
-        for query, found in self.results.items():
-            for rank, (item, score) in enumerate(found, start=1):
+        for query, results in self.results.items():
+            for rank, (item, score) in enumerate(results, start=1):
                 yield f"{query} Q0 {item} {rank} {score:.6f} {self.system}\n"
 
 
@@ -74,9 +84,9 @@ class Evaluation:
 
     def value(self, system: str, pool: str, task: str, metric: str) -> float:
         """One figure."""
-        for one in self.measurements:
-            if (one.system, one.pool, one.task, one.metric) == (system, pool, task, metric):
-                return one.value
+        for measurement in self.measurements:
+            if measurement.key == (system, pool, task, metric):
+                return measurement.value
         raise InputError(f"there is no {metric} of {system} for {task} in the {pool} pool")
 
 
@@ -99,7 +109,7 @@ class Benchmark:
 
 
 def run_protocol(
-    benchmark: Benchmark, systems: Mapping[str, Search], pools: Sequence[PoolName] = ("local", "union")
+    benchmark: Benchmark, systems: Mapping[str, System], pools: Sequence[PoolName] = ("local", "union")
 ) -> Evaluation:
     """Search with every system in every pool, apart, and measure.
 
@@ -107,25 +117,25 @@ def run_protocol(
     """
     evaluation = Evaluation(seen=benchmark.seen)
     ids = list(benchmark.item_numbers)
-    unions: np.ndarray | None = None
+    union: np.ndarray | None = None
     for task, query_ids in benchmark.query_ids.items():
         relevant = benchmark.tree.judgements(benchmark.split, task)
         wanted = {query: relevant.get(query, []) for query in query_ids}
         for pool in pools:
-            if pool == "union" and unions is None:
-                unions = benchmark.members(task, pool)
-            members = unions if pool == "union" and unions is not None else benchmark.members(task, pool)
-            for system, search in systems.items():
-                found = search(task, members)
-                results = _named(found, members, ids, query_ids, system)
-                run = Run(system, pool, task, results)
+            if pool == "union" and union is None:
+                union = benchmark.members(task, pool)
+            members = union if pool == "union" and union is not None else benchmark.members(task, pool)
+            for name, system in systems.items():
+                rankings = system(task, members)
+                run = Run(name, pool, task, _named(rankings, members, ids, query_ids, name))
                 evaluation.runs.append(run)
                 evaluation.measurements += _measure(run, wanted, benchmark.seen)
-                if found.looked is not None:
-                    mean = float(np.mean(found.looked))
-                    evaluation.measurements.append(
-                        Measurement(system, pool, str(task), "items", mean, len(query_ids))
-                    )
+                for metric, values in (("items", rankings.num_candidates), ("scanned", rankings.scanned)):
+                    if values is not None:
+                        value = float(np.mean(values))
+                        evaluation.measurements.append(
+                            Measurement(name, pool, str(task), metric, value, len(query_ids))
+                        )
     evaluation.measurements += _means(evaluation.measurements)
     return evaluation
 
@@ -135,7 +145,7 @@ def _measure(
 ) -> Iterator[Measurement]:
     """All metrics of a run, and the hit rate at the task's rank for seen and unseen answers apart."""
     task = run.task
-    ranking = {query: [item for item, _ in found] for query, found in run.results.items()}
+    ranking = {query: [item for item, _ in results] for query, results in run.results.items()}
     values = by_query(ranking, wanted, (*METRICS, *_extra(task)))
     for metric, each in values.items():
         yield Measurement(run.system, run.pool, str(task), metric, mean(each), len(ranking))
@@ -143,10 +153,10 @@ def _measure(
         return
     metric = f"hit@{task.cutoff}"
     for name, kind in (("seen", True), ("unseen", False)):
-        some = [query for query, known in zip(ranking, seen[task], strict=True) if known is kind]
-        if some:
-            value = mean({query: values[metric][query] for query in some if query in values[metric]})
-            yield Measurement(run.system, run.pool, str(task), f"{metric}, {name}", value, len(some))
+        queries = [query for query, is_seen in zip(ranking, seen[task], strict=True) if is_seen is kind]
+        if queries:
+            value = mean({query: values[metric][query] for query in queries if query in values[metric]})
+            yield Measurement(run.system, run.pool, str(task), f"{metric}, {name}", value, len(queries))
 
 
 def _extra(task: Task) -> tuple[str, ...]:
@@ -155,9 +165,9 @@ def _extra(task: Task) -> tuple[str, ...]:
 
 
 def _named(
-    found: Found, members: np.ndarray, ids: list[str], query_ids: Sequence[str], system: str
+    rankings: Rankings, members: np.ndarray, ids: list[str], query_ids: Sequence[str], system: str
 ) -> dict[str, list[tuple[str, float]]]:
-    scores, numbers, _ = found
+    scores, numbers = rankings.scores, rankings.numbers
     if not np.isin(numbers[numbers >= 0], members).all():
         raise GeniusError(
             f"{system} returned an item that is not in the pool: the index belongs to another pool"
@@ -171,11 +181,11 @@ def _named(
 def _means(measurements: Sequence[Measurement]) -> list[Measurement]:
     """The plain mean over tasks of each metric, and `headline`: each task at its own rank."""
     groups: dict[tuple[str, str, str], list[Measurement]] = {}
-    for one in measurements:
-        groups.setdefault((one.system, one.pool, one.metric), []).append(one)
-        dataset, _, number = one.task.rpartition("_task")
-        if one.metric == f"hit@{Task(dataset, int(number)).cutoff}":
-            groups.setdefault((one.system, one.pool, "headline"), []).append(one)
+    for measurement in measurements:
+        system, pool, task, metric = measurement.key
+        groups.setdefault((system, pool, metric), []).append(measurement)
+        if metric == f"hit@{Task.parse(task).cutoff}":
+            groups.setdefault((system, pool, "headline"), []).append(measurement)
     tasks = max((len(group) for group in groups.values()), default=0)
     return [
         Measurement(

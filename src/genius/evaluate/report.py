@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 
 from genius import storage
+from genius.data.tasks import Task
 from genius.display import Table
 from genius.errors import require
 from genius.evaluate.protocol import Evaluation, Measurement
@@ -17,57 +18,64 @@ KIND = "results"
 FORMAT = 1
 
 
-FAIR = "dense-fair"
+BASELINE = "dense-fair"
 
 
 def table(evaluation: Evaluation, pool: str) -> Table:
-    """A row per task, a column per system: the hit rate at the task's rank, in percent; then the mean, and
-    what share that is of fair dense search's."""
-    made = _by_task(evaluation, pool)
-    means = dict(zip(made.columns, made.rows[-1], strict=True)) if made.rows else {}
-    fair = means.get(FAIR)
-    if isinstance(fair, float) and fair > 0:
-        shares = [100 * mean / fair if isinstance(mean, float) else None for mean in made.rows[-1][2:]]
-        made.add(f"% of {FAIR}", None, *shares)
-    return made
+    """A row per task, a column per system: the hit rate at the task's rank, in percent; then the mean, its
+    share of the dense baseline's, and for how many queries the engine scanned the pool instead of searching
+    codes."""
+    by_task = _by_task(evaluation, pool)
+    means = dict(zip(by_task.columns, by_task.rows[-1], strict=True)) if by_task.rows else {}
+    baseline = means.get(BASELINE)
+    if isinstance(baseline, float) and baseline > 0:
+        shares = [100 * mean / baseline if isinstance(mean, float) else None for mean in by_task.rows[-1][2:]]
+        by_task.add(f"% of {BASELINE}", None, *shares)
+    scanned = {
+        measurement.system: 100 * measurement.value
+        for measurement in evaluation.measurements
+        if (measurement.pool, measurement.task, measurement.metric) == (pool, "mean", "scanned")
+    }
+    if any(scanned.values()):
+        by_task.add("% scanned", None, *(scanned.get(system) for system in by_task.columns[2:]))
+    return by_task
 
 
 def _by_task(evaluation: Evaluation, pool: str) -> Table:
-    shown = _headlines(evaluation, pool)
-    systems = list(dict.fromkeys(one.system for one in shown))
-    tasks = list(dict.fromkeys(one.task for one in shown))
-    made = Table(("task", "queries", *systems), title=f"hit rate in the {pool} pool")
-    by_place = {(one.task, one.system): one for one in shown}
-    for task in tasks:
-        row = [by_place.get((task, system)) for system in systems]
-        queries = next(one.queries for one in row if one is not None)
-        made.add(task, queries, *(None if one is None else 100 * one.value for one in row))
-    return made
+    headlines = {
+        (measurement.task, measurement.system): measurement for measurement in _headlines(evaluation, pool)
+    }
+    systems = list(dict.fromkeys(system for _, system in headlines))
+    by_task = Table(("task", "queries", *systems), title=f"hit rate in the {pool} pool")
+    for task in dict.fromkeys(task for task, _ in headlines):
+        row = [headlines.get((task, system)) for system in systems]
+        queries = next(measurement.queries for measurement in row if measurement is not None)
+        values = (None if measurement is None else 100 * measurement.value for measurement in row)
+        by_task.add(task, queries, *values)
+    return by_task
 
 
 def _headlines(evaluation: Evaluation, pool: str) -> list[Measurement]:
     """Each task at its own rank, then the mean of these."""
-    from genius.data.tasks import Task
+    return [
+        measurement
+        for measurement in evaluation.measurements
+        if measurement.pool == pool and measurement.metric == _headline_metric(measurement.task)
+    ]
 
-    chosen = []
-    for one in evaluation.measurements:
-        if one.pool != pool:
-            continue
-        dataset, _, number = one.task.rpartition("_task")
-        rank = "headline" if one.task == "mean" else f"hit@{Task(dataset, int(number)).cutoff}"
-        if one.metric == rank:
-            chosen.append(one)
-    return chosen
+
+def _headline_metric(task: str) -> str:
+    return "headline" if task == "mean" else f"hit@{Task.parse(task).cutoff}"
 
 
 def write_results(path: Path, result: Result) -> None:
     """Write an evaluation as an artifact: results.json, table.md, a plot, and TREC runs."""
     evaluation = result.evaluation
-    pools = list(dict.fromkeys(one.pool for one in evaluation.measurements))
+    pools = list(dict.fromkeys(measurement.pool for measurement in evaluation.measurements))
     with storage.create(
         path, kind=KIND, format=FORMAT, settings=result.settings, made_from=result.made_from
     ) as draft:
-        rows = [dataclasses.asdict(one) for one in evaluation.measurements]
+        rows = [dataclasses.asdict(measurement) for measurement in evaluation.measurements]
         (draft.folder / "results.json").write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         text = "\n".join(f"## {pool} pool\n\n{table(evaluation, pool).markdown()}" for pool in pools)
         (draft.folder / "table.md").write_text(text, encoding="utf-8")

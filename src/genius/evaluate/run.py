@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 
 from genius import __version__
-from genius.corpus.embedded import embed
-from genius.corpus.records import Pool, TaskQueries, read_pool, read_queries
+from genius.corpus.coded import code_corpus
+from genius.corpus.embedded import embed_corpus
+from genius.corpus.items import CorpusItems, read_items
+from genius.corpus.queries import TaskQueries, read_queries
+from genius.corpus.source import open_source, training_view
 from genius.data.mbeir import Split, Tree
 from genius.data.tasks import Task
-from genius.encode.contents import ContentRows, Contents
 from genius.encode.features import Features
-from genius.encode.pipeline import tree_features
 from genius.errors import InputError
-from genius.evaluate.coded import code, coded_systems
-from genius.evaluate.dense import Compared, Indexes, dense_systems, own_items
 from genius.evaluate.protocol import Benchmark, Evaluation, PoolName, run_protocol
+from genius.evaluate.systems import DenseSearch, coded_systems, dense_systems, own_items
 from genius.model import Model
+from genius.search.engine import Mode
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ def evaluate_model(
     pools: Sequence[PoolName] = ("local", "union"),
     tasks: Sequence[str] | None = None,
     systems: Sequence[str] | None = None,
+    modes: Sequence[Mode] = ("auto",),
     exclude: bool = False,
     want: bool = True,
 ) -> Result:
@@ -49,24 +51,29 @@ def evaluate_model(
 
     Raises InputError for a task that the split does not have, a system that the model does not have, or a
     positive that no pool holds.
+
+    `modes` adds rows of the engine in these modes; `auto` is the row `default`.
     """
     tree, model = tree if isinstance(tree, Tree) else Tree(tree), Model.open(model_path)
     tree.check(split)
-    source = corpus_source(model, tree, cache)
-    pool = read_pool(tree, source, split)
+    source = open_source(model, tree, cache)
+    pool = read_items(tree, source, split)
     queries = read_queries(tree, source, pool, split, apart=model.instruction_apart)
-    known = {str(task.task) for task in queries}
+    existing = {str(task.task) for task in queries}
     for name in tasks or ():
-        if name not in known:
-            raise InputError(f"there is no task {name!r} in {split}; there are: {', '.join(sorted(known))}")
+        if name not in existing:
+            raise InputError(
+                f"there is no task {name!r} in {split}; there are: {', '.join(sorted(existing))}"
+            )
     queries = [task for task in queries if not tasks or str(task.task) in tasks]
     excluding = own_items(source, pool, queries) if exclude else None
-    embedded = embed(model, source, pool, queries)
+    embedded = embed_corpus(model, source, pool, queries)
     if "quantizer" in model.stages:
-        coded = code(model, embedded)
-        fair = Compared(Indexes(coded.vectors), coded.queries) if model.dense_baseline == "vectors" else None
-        searches = dense_systems(embedded, fair=fair, excluding=excluding)
-        searches |= coded_systems(model, coded, want=want, excluding=excluding)
+        coded = code_corpus(model, embedded)
+        by_vectors = model.dense_baseline == "vectors"
+        baseline = DenseSearch(coded.vectors, coded.queries) if by_vectors else None
+        searches = dense_systems(embedded, baseline=baseline, excluding=excluding)
+        searches |= coded_systems(model, coded, modes=modes, want=want, excluding=excluding)
     else:
         searches = dense_systems(embedded, excluding=excluding)
     for name in systems or ():
@@ -78,8 +85,9 @@ def evaluate_model(
     settings = {
         "split": split,
         "pools": list(pools),
-        "tasks": sorted(known) if not tasks else list(tasks),
+        "tasks": sorted(existing) if not tasks else list(tasks),
         **({"systems": list(systems)} if systems else {}),
+        "modes": list(modes),
         "exclude_query_item": exclude,
         "wanted_modality": "known" if want else "inferred",
         **({"datasets": list(tree.datasets)} if tree.datasets else {}),
@@ -93,7 +101,7 @@ def evaluate_model(
 
 
 def seen_answers(
-    model: Model, tree: Tree, pool: Pool, queries: Sequence[TaskQueries]
+    model: Model, tree: Tree, pool: CorpusItems, queries: Sequence[TaskQueries]
 ) -> dict[Task, list[bool]] | None:
     """Of each query, whether one of its answers is an answer in the training split that the model learned
     from, if the tree has it."""
@@ -101,30 +109,12 @@ def seen_answers(
         tree = training_view(tree, model.settings["recipe"])
     except InputError:  # another tree, without the data sets of the model's training
         return None
-    known = np.zeros(len(pool.ids), bool)
+    seen = np.zeros(len(pool.ids), bool)
     for task in tree.tasks("train"):
         answers = {item for query in tree.queries("train", task) for item in query.positives}
-        known[[pool.numbers[item] for item in answers if item in pool.numbers]] = True
-    if not known.any():
+        seen[[pool.numbers[item] for item in answers if item in pool.numbers]] = True
+    if not seen.any():
         return None
     return {
-        task.task: [bool(known[task.positives(row)].any()) for row in range(len(task))] for task in queries
+        task.task: [bool(seen[task.positives(row)].any()) for row in range(len(task))] for task in queries
     }
-
-
-def training_view(tree: Tree, recipe: Mapping[str, Any]) -> Tree:
-    """What of the whole tree a recipe trains on: some of its data sets, all but some, or all."""
-    if recipe.get("datasets"):
-        return tree.only(*recipe["datasets"])
-    return tree.without(*recipe["without"]) if recipe.get("without") else tree.only()
-
-
-def corpus_source(model: Model, tree: Tree, cache: Path) -> Features | ContentRows:
-    """What the model embeds the tree from: cached features, or the contents themselves."""
-    if not model.joins_features:
-        contents = Contents(model.instruction_apart)
-        contents.add_tree(tree)
-        return ContentRows(contents)
-    features, _ = tree_features(tree, model.encoder_loader, cache, apart=model.instruction_apart)
-    features.check(model.encoder)
-    return features

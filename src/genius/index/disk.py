@@ -1,4 +1,4 @@
-"""What a disk may refuse, in one sentence with a way out: it is full, it may not be written to, it fails."""
+"""Errors of the disk as one sentence with a way out: it is full, may not be written to, or fails."""
 
 from __future__ import annotations
 
@@ -9,19 +9,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from genius.errors import GeniusError
+from genius.errors import DISK_ADVICE, WRITTEN, DiskError
 
-WRITTEN = "written to"
-_ROOM = "make room there and do it again"
-_RIGHTS = "give the user who runs this the right to, or take a copy"
-_WAYS_OUT = {
-    errno.ENOSPC: _ROOM,
-    errno.EDQUOT: _ROOM,
-    errno.EROFS: _RIGHTS,
-    errno.EACCES: _RIGHTS,
-    errno.EPERM: _RIGHTS,
-    errno.EIO: "look whether the disk is sound",
-}
 _OF_SQLITE = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_READONLY: errno.EROFS,
@@ -30,32 +19,19 @@ _OF_SQLITE = {
 }
 
 
-class DiskError(GeniusError):
-    """A disk can't take what is written, or may not be used.
-
-    Attributes:
-        reason: what is wrong, without where it is.
-    """
-
-    def __init__(self, place: Path | str, number: int, doing: str, what: str | None = None) -> None:
-        self.reason = what or os.strerror(number)
-        kept = "; what was committed before is there" if doing == WRITTEN else ""
-        super().__init__(f"{place} could not be {doing}: {self.reason}{kept}: {_WAYS_OUT[number]}")
-
-
 @contextlib.contextmanager
-def disk_said(path: Path, doing: str = WRITTEN) -> Iterator[None]:
-    """Within, what a disk refuses is a DiskError; `doing` says at what, as in "opened"."""
+def translate_disk_errors(path: Path, doing: str = WRITTEN) -> Iterator[None]:
+    """Within, an error of the disk is raised as a DiskError; `doing` says what failed, as in "opened"."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _WAYS_OUT:
+        if error.errno not in DISK_ADVICE:
             raise
         raise DiskError(error.filename or path, error.errno, doing) from error
 
 
-def of_sqlite(path: Path, error: sqlite3.Error) -> DiskError | None:
-    """The same for an error of SQLite, if it is one of a disk."""
+def disk_error_of_sqlite(path: Path, error: sqlite3.Error) -> DiskError | None:
+    """The same for an error of SQLite, if the disk caused it."""
     code = getattr(error, "sqlite_errorcode", None)
     if code == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK):
         needed = "its folder can't be written to, which is needed to read it too"

@@ -1,4 +1,4 @@
-"""Filters on metadata: `{"brand": "acme", "price": {"$lt": 50}}` as a condition that SQLite decides.
+"""Filters on metadata: `{"brand": "acme", "price": {"$lt": 50}}`, as a condition in SQL.
 
 A filter is a mapping; all of its entries must hold. A key with a value asks for that value; a key with a
 mapping asks for each of its operators:
@@ -28,18 +28,18 @@ import orjson
 from genius.data.records import Scalar, check_scalar
 from genius.errors import InputError
 
-DEPTH = 16
+MAX_DEPTH = 16
 """How deep filters may be nested."""
-CONDITIONS = 256
+MAX_CONDITIONS = 256
 """How many conditions a filter may have."""
-LISTED = 10_000
+MAX_LISTED = 10_000
 """How many values a list may have."""
-LETTERS = 1_000
+MAX_KEY_LENGTH = 1_000
 """How long a key may be."""
 
 _ORDER = {"$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="}
 _OPERATORS = ("$eq", "$ne", "$in", "$nin", *_ORDER, "$exists", "$not")
-_JOINING = ("$and", "$or", "$not")
+_COMBINERS = ("$and", "$or", "$not")
 _NUMBER = "('integer', 'real')"
 
 
@@ -70,51 +70,51 @@ class _Reader:
             )
         if not filter:
             self._count()  # it asks for nothing, but a list may hold many of them
-        found = []
-        for key, asked in filter.items():
+        conditions = []
+        for key, wanted in filter.items():
             if not isinstance(key, str):
                 raise InputError(f"a filter's keys are texts, and {key!r} is a {type(key).__name__}")
-            read = self._joined if key.startswith("$") else self._field
-            found.append(read(key, asked, depth))
-        return _join(found, "AND")
+            read = self._combined if key.startswith("$") else self._field
+            conditions.append(read(key, wanted, depth))
+        return _join(conditions, "AND")
 
-    def _joined(self, name: str, asked: object, depth: int) -> Condition:
-        if name not in _JOINING:
-            raise _unknown(name, _JOINING, "between filters")
+    def _combined(self, name: str, wanted: object, depth: int) -> Condition:
+        if name not in _COMBINERS:
+            raise _unknown(name, _COMBINERS, "between filters")
         if name == "$not":
-            return _negated(self.all_of(asked, depth + 1))
-        if isinstance(asked, str | bytes) or not isinstance(asked, Sequence) or not asked:
-            raise InputError(f"{name} takes a list of at least one filter, not {_short(asked)}")
-        return _join([self.all_of(one, depth + 1) for one in asked], name[1:].upper())
+            return _negated(self.all_of(wanted, depth + 1))
+        if isinstance(wanted, str | bytes) or not isinstance(wanted, Sequence) or not wanted:
+            raise InputError(f"{name} takes a list of at least one filter, not {_short(wanted)}")
+        return _join([self.all_of(one, depth + 1) for one in wanted], name[1:].upper())
 
-    def _field(self, key: str, asked: object, depth: int) -> Condition:
+    def _field(self, key: str, wanted: object, depth: int) -> Condition:
         self._check_depth(depth)
         field = _Field(_checked_key(key))
-        if not isinstance(asked, Mapping):
-            asked = {"$eq": asked}
-        if not asked:
+        if not isinstance(wanted, Mapping):
+            wanted = {"$eq": wanted}
+        if not wanted:
             raise InputError(f"the filter says nothing of {key!r}: give a value, or an operator like $lt")
-        found = []
-        for name, value in asked.items():
+        conditions = []
+        for name, value in wanted.items():
             self._count()
             if name not in _OPERATORS:
                 raise _unknown(name, _OPERATORS, f"for {key!r}")
             if name == "$not":
                 if not isinstance(value, Mapping):
                     raise InputError(f"$not takes operators like {{'$lt': 50}}, not {_short(value)}")
-                found.append(_negated(self._field(key, value, depth + 1)))
+                conditions.append(_negated(self._field(key, value, depth + 1)))
             else:
-                found.append(_compared(field, name, value))
-        return _join(found, "AND")
+                conditions.append(_compared(field, name, value))
+        return _join(conditions, "AND")
 
     def _check_depth(self, depth: int) -> None:
-        if depth > DEPTH:
-            raise InputError(f"the filter is nested more than {DEPTH} deep: say it in fewer levels")
+        if depth > MAX_DEPTH:
+            raise InputError(f"the filter is nested more than {MAX_DEPTH} deep: say it in fewer levels")
 
     def _count(self) -> None:
         self._conditions += 1
-        if self._conditions > CONDITIONS:
-            raise InputError(f"the filter has more than {CONDITIONS} conditions: use $in for many values")
+        if self._conditions > MAX_CONDITIONS:
+            raise InputError(f"the filter has more than {MAX_CONDITIONS} conditions: use $in for many values")
 
 
 class _Field:
@@ -125,9 +125,9 @@ class _Field:
         paths = [_path(part) for part in (key, outer, *inner.split("."))]
         if paths[0] is None:
             # SQLite's paths have no way to write such a key that all of its versions read alike.
-            found = "(SELECT {} FROM json_each(metadata) WHERE key = ?)"
+            lookup = "(SELECT {} FROM json_each(metadata) WHERE key = ?)"
             text = "iif(type IN ('true', 'false'), type, json_quote(atom))"
-            self.type, self.value, self.json = (found.format(what) for what in ("type", "atom", text))
+            self.type, self.value, self.json = (lookup.format(what) for what in ("type", "atom", text))
             self.keys: tuple[Any, ...] = (key,)
         elif not dot or None in paths:
             self.type, self.value, self.json = (_KIND.format("metadata"), _VALUE, _JSON)
@@ -186,20 +186,20 @@ def _equal(field: _Field, value: Any) -> Condition:
 def _one_of(field: _Field, values: Any) -> Condition:
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence | set | frozenset):
         raise InputError(f"$in and $nin take a list of values, not {_short(values)}")
-    if len(values) > LISTED:
-        raise InputError(f"a list of {len(values):,} values is too long: up to {LISTED:,} are looked for")
+    if len(values) > MAX_LISTED:
+        raise InputError(f"a list of {len(values):,} values is too long: up to {MAX_LISTED:,} are looked for")
     checked = [_checked("$in", value) for value in values]
     numbers = [value for value in checked if _is_number(value)]
     others = [_json(value) for value in checked if value is not None and not _is_number(value)]
-    found = []
+    conditions = []
     if numbers:
-        found.append(field.is_number("IN (SELECT value FROM json_each(?))", _json(numbers)))
+        conditions.append(field.is_number("IN (SELECT value FROM json_each(?))", _json(numbers)))
     if others:
         sql = f"(coalesce({field.json}, '') IN (SELECT value FROM json_each(?)))"
-        found.append(Condition(sql, (*field.keys, _json(others))))
+        conditions.append(Condition(sql, (*field.keys, _json(others))))
     if None in checked:
-        found.append(_equal(field, None))
-    return _join(found, "OR") if found else Condition("0")
+        conditions.append(_equal(field, None))
+    return _join(conditions, "OR") if conditions else Condition("0")
 
 
 def _ordered(field: _Field, name: str, value: Any) -> Condition:
@@ -229,8 +229,8 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _checked_key(key: str) -> str:
-    if not key or len(key) > LETTERS or "\0" in key:
-        raise InputError(f"a filter's key has up to {LETTERS:,} characters, none of them a zero byte")
+    if not key or len(key) > MAX_KEY_LENGTH or "\0" in key:
+        raise InputError(f"a filter's key has up to {MAX_KEY_LENGTH:,} characters, none of them a zero byte")
     _json(key)
     return key
 
@@ -248,15 +248,15 @@ def _path(part: str) -> str | None:
     return f'$."{part}"' if plain else None
 
 
-def _join(found: Sequence[Condition], word: str) -> Condition:
-    if not found:
+def _join(conditions: Sequence[Condition], word: str) -> Condition:
+    if not conditions:
         return Condition("1")
-    sql = f" {word} ".join(one.sql for one in found)
-    return Condition(f"({sql})", tuple(value for one in found for value in one.values))
+    sql = f" {word} ".join(one.sql for one in conditions)
+    return Condition(f"({sql})", tuple(value for one in conditions for value in one.values))
 
 
-def _negated(found: Condition) -> Condition:
-    return Condition(f"(NOT {found.sql})", found.values)
+def _negated(condition: Condition) -> Condition:
+    return Condition(f"(NOT {condition.sql})", condition.values)
 
 
 def _unknown(name: object, known: Sequence[str], where: str) -> InputError:
@@ -281,8 +281,8 @@ def filter_of(conditions: Sequence[str]) -> dict[str, Any] | None:
     """
     if not conditions:
         return None
-    found = [_condition(text) for text in conditions]
-    return found[0] if len(found) == 1 else {"$and": found}
+    parsed = [_condition(text) for text in conditions]
+    return parsed[0] if len(parsed) == 1 else {"$and": parsed}
 
 
 def _condition(text: str) -> dict[str, Any]:

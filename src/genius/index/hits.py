@@ -1,16 +1,35 @@
-"""What a search returns: hits, each with the path of codes that led to it."""
+"""What a search returns: hits, each with the path of codes that led to it, and their one serialiser."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from genius.data.records import Item
-from genius.index.searcher import Candidates
+
+
+class CodePath(Protocol):
+    """The way to a hit, level by level. It may be worked out when it is first read.
+
+    A search that stops early does not know it, and to find it out would take longer than the search.
+    """
+
+    @property
+    def log_probabilities(self) -> tuple[float, ...]:
+        """Of each level's code, given those before."""
+
+    @property
+    def prefix_counts(self) -> tuple[int, ...]:
+        """How many items share the prefix of the code, up to each level."""
+
+
+@dataclass(frozen=True)
+class KnownPath:
+    """A path whose values are at hand."""
+
+    log_probabilities: tuple[float, ...]
+    prefix_counts: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -20,12 +39,11 @@ class Hit:
     Attributes:
         item: the item.
         rank: its place, from 1 on.
-        score: by which it stands there: of re-ranking, or plainly nearness to its code, or the
+        score: what it is ranked by: the re-ranking score, or in a plain ranking the code score or the
             log-probability of its code as far as that was searched.
-        cosine: of its joined embedding with the query's.
+        cosine: of its embedding with the query's.
         code: its code, level by level.
-        log_probabilities: of each level's code, given those before; 0 for a modality that was asked for.
-        below: how many items share the beginning of its code, up to each level; the last is its bucket.
+        path: how likely each code was, and how many items share it.
     """
 
     item: Item
@@ -33,60 +51,39 @@ class Hit:
     score: float
     cosine: float
     code: tuple[int, ...]
-    log_probabilities: tuple[float, ...]
-    below: tuple[int, ...]
+    path: CodePath = field(repr=False, compare=False)
+
+    @property
+    def log_probabilities(self) -> tuple[float, ...]:
+        """Of each level's code, given those before; 0 for a modality that was asked for."""
+        return self.path.log_probabilities
+
+    @property
+    def prefix_counts(self) -> tuple[int, ...]:
+        """How many items share the prefix of its code, up to each level; the last is its bucket."""
+        return self.path.prefix_counts
 
     @property
     def log_probability(self) -> float:
         """Of the whole code."""
         return sum(self.log_probabilities)
 
-
-class FoundHit(Hit):
-    """A hit whose path is worked out when somebody looks at it.
-
-    A search that stops early does not know it, and to find it out would take longer than the search.
-    """
-
-    def __init__(self, candidates: Candidates, place: int, item: Item, rank: int, score: float) -> None:
-        known = {
-            "item": item,
-            "rank": rank,
-            "score": score,
-            "cosine": float(candidates.cosines[place]),
-            "code": tuple(candidates.codes[place].tolist()),
-            "_candidates": candidates,
-            "_place": place,
-        }
-        self.__dict__.update(known)
-
-    @cached_property
-    def log_probabilities(self) -> tuple[float, ...]:
-        """Of each level's code, given those before."""
-        return tuple(self.__dict__["_candidates"].gains[self.__dict__["_place"]].tolist())
-
-    @cached_property
-    def below(self) -> tuple[int, ...]:
-        """How many items share the beginning of the code, up to each level."""
-        return tuple(self.__dict__["_candidates"].below[self.__dict__["_place"]].tolist())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Sent elsewhere it is a plain hit, as the arrays of the index are not."""
-        return Hit, tuple(getattr(self, field.name) for field in fields(Hit))
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickled or copied hit knows its path, as what would work it out stays behind."""
+        return vars(replace(self, path=KnownPath(self.log_probabilities, self.prefix_counts)))
 
 
 class Hits(list[Hit]):
     """What answers one query, best first, in the ranking that was asked for.
 
     Attributes:
-        plain: ranked by codes alone: with geometry by the distance of the query to whole codes, and in the
-            mode `paper` or by a learned decoder by the log-probabilities of the codes that were searched, and
-            then by likeness.
-        reranked: all items under all beams, ranked by the likeness of joined embeddings and codes.
+        plain: ranked by codes alone: with geometry by code score, and in the mode `paper` or by a learned
+            decoder by the log-probabilities of the codes that were searched, and then as re-ranked.
+        reranked: all items below all beams, ranked by embeddings and codes together.
         notes: what the reader should know of this search, a sentence each.
-        mode: in which mode the query was searched, as `auto` or the number of items chose it.
+        mode: the mode in which the query was searched, as `auto` or the number of items chose it.
         decoder: what scored codes: `geometry` or `learned`.
-        under: how many items there were under the beams.
+        num_candidates: how many items were below the beams.
     """
 
     def __init__(
@@ -98,19 +95,48 @@ class Hits(list[Hit]):
         notes: Iterable[str],
         mode: str = "",
         decoder: str = "",
-        under: int = 0,
+        num_candidates: int = 0,
     ) -> None:
         super().__init__(reranked if rerank else plain)
         self.plain, self.reranked = plain, reranked
         self.notes = tuple(notes)
-        self.mode, self.decoder, self.under = mode, decoder, under
+        self.mode, self.decoder, self.num_candidates = mode, decoder, num_candidates
 
 
-def hits_of(
-    candidates: Candidates, places: np.ndarray, scores: np.ndarray, items: Mapping[int, Item]
-) -> list[Hit]:
-    """The candidates at these places as hits, in this order; `items` are by row."""
-    return [
-        FoundHit(candidates, int(place), items[int(candidates.rows[place])], rank, float(scores[place]))
-        for rank, place in enumerate(places, 1)
-    ]
+def item_to_dict(item: Item, *, image_name: bool = False) -> dict[str, Any]:
+    """An item as JSON; the name of its image, which may be a path on this machine, only if wanted."""
+    fields = {
+        "id": item.id,
+        "modality": item.modality.value,
+        "text": item.text,
+        "has_image": item.image is not None,
+        "metadata": dict(item.metadata),
+    }
+    if image_name:
+        fields["image"] = None if item.image is None else item.image.name
+    return fields
+
+
+def hit_to_dict(hit: Hit, *, explain: bool, image_name: bool = False) -> dict[str, Any]:
+    """A hit as JSON; with `explain` the path that led to it."""
+    fields = {
+        "rank": hit.rank,
+        "score": hit.score,
+        "cosine": hit.cosine,
+        "item": item_to_dict(hit.item, image_name=image_name),
+        "code": hit.code,
+    }
+    if explain:
+        fields |= {"log_probabilities": hit.log_probabilities, "prefix_counts": hit.prefix_counts}
+    return fields
+
+
+def hits_to_dict(hits: Hits, *, explain: bool, image_name: bool = False) -> dict[str, Any]:
+    """What answers a query as JSON."""
+    return {
+        "hits": [hit_to_dict(hit, explain=explain, image_name=image_name) for hit in hits],
+        "notes": hits.notes,
+        "mode": hits.mode,
+        "decoder": hits.decoder,
+        "num_candidates": hits.num_candidates,
+    }

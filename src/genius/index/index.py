@@ -1,10 +1,12 @@
-"""An index: items that can be found, in a folder of a catalogue and segments.
+"""An index: items that can be searched, in a folder of a catalogue and segments.
 
     index = Index.create("index/", model)
     index.add(genius.read("photos/"))
     for hit in index.search("a dog on the beach", want="image", k=5): ...
 
-A search sees one version of the index, and the next search the newest: others may write meanwhile.
+A search sees one version of the index, and the next search the newest one: other processes may write
+meanwhile. A change is durable when its call returns, and the next search finds it, here and in other
+processes.
 """
 
 from __future__ import annotations
@@ -16,75 +18,95 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from genius import __version__
-from genius.data.records import ImageSource, Item, Modality, Query
-from genius.decode.onnx_decoder import Precision
-from genius.errors import DamagedError, InputError, MismatchError, MissingError
-from genius.index import filters
-from genius.index import query as asking
-from genius.index.browse import Browsing, Here
+from genius.data.images import image_source
+from genius.data.mbeir import Tree
+from genius.data.records import MODALITIES, ImageSource, Item, Query
+from genius.encode import pipeline
+from genius.errors import DamagedError, GeniusError, InputError, MismatchError, MissingError
+from genius.index import cells, filters
 from genius.index.catalogue import Catalogue
-from genius.index.decoders import DecoderName, Decoders
-from genius.index.disk import disk_said
+from genius.index.cells import Cell
+from genius.index.decoders import Decoders
+from genius.index.disk import translate_disk_errors
 from genius.index.entries import item_of
-from genius.index.hits import Hit, Hits, hits_of
-from genius.index.locks import opening
-from genius.index.query import Asking
-from genius.index.searcher import Asked, Candidates, Searcher
-from genius.index.segments import Coding, Kept
-from genius.index.snapshot import View, make_folder, open_view
-from genius.index.writing import Writing
+from genius.index.hits import Hit, Hits
+from genius.index.ingest import Added, Change, Ingest
+from genius.index.item_encoder import EncodeItems, item_encoder
+from genius.index.locks import only_writer, opening_segments
+from genius.index.query import (
+    QueryBatch,
+    SearchKeywords,
+    SearchOptions,
+    check_several,
+    embed_item,
+    embed_queries,
+    make_query,
+    modality_by_instruction,
+    query_notes,
+    with_instruction,
+)
+from genius.index.searcher import RankedItems, Searcher
+from genius.index.segments import KeptEmbeddings, SegmentFormat
+from genius.index.snapshot import Snapshot, create_index_folder
+from genius.index.writer import Compacted, SegmentWriter
 from genius.model import Model
-from genius.search.hits import Mode
-from tests.oracles.beam import BEAMS
 
 if TYPE_CHECKING:
     from PIL import Image
 
-NO_MATCH = "nothing in the index is left to be found by this filter"
+NO_MATCH = "nothing in the index fulfils this filter"
 QUERIES = 256
 """How many queries are searched at a time."""
 
 
-class Index(Browsing, Writing):
-    """An index that is open, with the model that it was made by."""
+class ThreadState(threading.local):
+    """The version that a thread is reading, if any, and whether it is writing."""
+
+    snapshot: Snapshot | None = None
+    writing: bool = False
+
+
+class Index:
+    """An open index, with the model that it was made by. It may be used by several threads."""
 
     def __init__(self, path: Path, catalogue: Catalogue, model: Model) -> None:
         self.path, self.model = path, model
         self._catalogue = catalogue
-        kept = catalogue.settings()["coding"].get("embeddings", "int8")
-        self._coding, self._decoders = _coding(model, kept), Decoders(model)
-        self._view: View | None = None
-        self._here = Here()
-        self._viewing, self._one_writer = threading.Lock(), threading.Lock()
+        self._format = _segment_format(model, catalogue.settings()["codes"]["embeddings"])
+        self._decoders = Decoders(model)
+        self._snapshot: Snapshot | None = None
+        self._thread = ThreadState()
+        self._snapshot_lock, self._writer_lock = threading.Lock(), threading.Lock()
         with self._reading():
-            pass  # what is damaged is refused here, and not in the midst of a search
+            pass  # damage is reported here, and not during a search
 
     @classmethod
-    def create(cls, path: Path | str, model: Model | Path | str, *, embeddings: Kept = "int8") -> Index:
+    def create(
+        cls, path: Path | str, model: Model | Path | str, *, embeddings: KeptEmbeddings = "int8"
+    ) -> Index:
         """Make an empty index at `path`, for items coded by the model.
 
-        Beside its code it keeps of each item what it is re-ranked by: its embedding in bytes and in 16-bit
-        floats (`int8`: all candidates are compared by bytes, the best of them exactly), in 16-bit floats
-        alone (`fp16`), or nothing (`none`: a few bytes an item, and re-ranking by codes).
+        Beside its code the index keeps an embedding of each item, for re-ranking: in int8 and float16
+        (`int8`: all candidates are compared by int8, the best of them by float16), in float16 alone (`fp16`),
+        or not at all (`none`: a few bytes an item, and re-ranking by codes).
 
         Raises InputError if something stands there, MissingError if the model has no quantizer yet.
         """
-        path, model = Path(path), _model(model)
-        coding = _coding(model, embeddings)
+        path, model = Path(path), _open_model(model)
         settings = {
             "model": {"path": str(model.path.resolve()), "fingerprint": model.fingerprint},
-            "coding": asdict(coding),
+            "codes": asdict(_segment_format(model, embeddings)),
             "width": model.width,
             "made_by": f"genius {__version__}",
             "made_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         }
-        with disk_said(path, "made"):
-            make_folder(path, settings)
+        with translate_disk_errors(path, "made"):
+            create_index_folder(path, settings)
         return cls.open(path, model)
 
     @classmethod
@@ -93,8 +115,8 @@ class Index(Browsing, Writing):
 
         Raises InputError (no index), MismatchError (another model), MissingError (no model) or DamagedError.
         """
-        path = Path(path).absolute()  # to be found again from wherever the process goes
-        with disk_said(path, "opened"):
+        path = Path(path).absolute()  # to be found again wherever the process goes
+        with translate_disk_errors(path, "opened"):
             if not path.exists():
                 raise InputError("there is nothing here", path=path)
             catalogue = Catalogue(path)
@@ -103,17 +125,17 @@ class Index(Browsing, Writing):
             raise MissingError(
                 f"{path} was made by the model at {made_by['path']}, which is gone: say where it is now"
             )
-        model = _model(made_by["path"] if model is None else model)
+        model = _open_model(made_by["path"] if model is None else model)
         if model.fingerprint != made_by["fingerprint"]:
             raise MismatchError(
                 f"{path} was made by the model {made_by['fingerprint'][:12]}, but {model.path} is "
                 f"{model.fingerprint[:12]}: bring the old one back, or make the index again with genius index"
             )
-        with disk_said(path, "opened"):
+        with translate_disk_errors(path, "opened"):
             return cls(path, catalogue, model)
 
     def close(self) -> None:
-        """Let go of the index."""
+        """Close the index."""
         self._catalogue.close()
 
     def __enter__(self) -> Index:
@@ -133,165 +155,329 @@ class Index(Browsing, Writing):
         text: str | None = None,
         image: Path | str | bytes | Image.Image | ImageSource | None = None,
         instruction: str | None = None,
-        want: Modality | str | None = None,
-        k: int = 10,
-        beam: int = BEAMS,
-        rerank: bool | None = None,
-        mode: Mode = "auto",
-        decoder: DecoderName | str | None = None,
-        precision: Precision = "fp32",
-        filter: Mapping[str, Any] | None = None,
-        exclude: Iterable[str] = (),
         near: str | None = None,
+        **options: Unpack[SearchKeywords],
     ) -> Hits:
         """The k items that answer best, by text, image or both (or a Query that holds them).
 
-        `want` or a known instruction says which modality shall be found; otherwise any is. If the pool holds
-        k items of it, k are returned: the beam widens as needed. With `rerank`, all items under the beams are
-        ordered by the likeness of joined embeddings and codes; without, by codes alone.
-        How far codes are searched is the `mode`, by which `decoder` and in which `precision` docs/search.md
-        explains; without a word, `paper` is as published and the others are what was found best.
+        Args:
+            query: a text, or a Query.
+            text: words to search by.
+            image: an image to search by: a path, bytes, a Pillow image.
+            instruction: what to find, in a sentence ("Find a picture that matches this text.").
+            near: the id of an item, instead of a query: find more like it, but not itself.
+            options: the fields of `genius.index.query.SearchOptions`: want, k, beam, rerank, mode, decoder,
+                precision, filter, exclude.
 
-        Only items are found whose metadata fulfil the `filter` (see `genius.index.filters`), and none of the
-        ids in `exclude`. `near`, an item's id, stands for a query: more like this one, but not itself.
+        You get k items whenever k exist: the beam widens as needed.
         """
-        how = Asking(k, beam, rerank, mode, decoder, precision, filter, exclude)
+        chosen = SearchOptions.of(**options)
         if near is None:
-            return self._search_all([asking.query_of(query, text, image, instruction)], want, how)[0]
+            return self._search_all([make_query(query, text, image, instruction)], chosen)[0]
         if not (query is text is image is instruction is None):
             raise InputError("a search is near an item, or by a query: give one of them")
-        return self._search_near(near, want, how)
+        return self._search_near(near, chosen)
 
-    def search_many(
-        self,
-        queries: Iterable[Query | str],
-        *,
-        want: Modality | str | None = None,
-        k: int = 10,
-        beam: int = BEAMS,
-        rerank: bool | None = None,
-        mode: Mode = "auto",
-        decoder: DecoderName | str | None = None,
-        precision: Precision = "fp32",
-        filter: Mapping[str, Any] | None = None,
-        exclude: Iterable[str] = (),
-    ) -> list[Hits]:
-        """What answers each query; all see the same version of the index, and have the same filter."""
-        how = Asking(k, beam, rerank, mode, decoder, precision, filter, exclude)
-        every = [asking.query_of(query, None, None, None) for query in asking.several(queries)]
-        return self._search_all(every, want, how)
+    def search_many(self, queries: Iterable[Query | str], **options: Unpack[SearchKeywords]) -> list[Hits]:
+        """What answers each query; all see the same version of the index, and have the same options."""
+        chosen = SearchOptions.of(**options)
+        return self._search_all(
+            [make_query(query, None, None, None) for query in check_several(queries)], chosen
+        )
 
     @property
     def searcher(self) -> Searcher:
-        """What searches the current version, by vectors. Raises InputError if it is empty."""
-        with self._reading() as view:
-            pass
-        if not len(view):
-            raise InputError("the index is empty: add items first", path=self.path)
-        return view.searcher
+        """What searches the current version by vectors. Raises InputError if it is empty."""
+        with self._reading() as snapshot:
+            if not len(snapshot):
+                raise InputError("the index is empty: add items first", path=self.path)
+            return snapshot.searcher
 
     def prepare(self, filter: Mapping[str, Any]) -> None:
-        """Find out which items fulfil a filter, as its next search would; for who has a thread to spare."""
+        """Decide a filter ahead of the search that will use it, for callers that have a thread to spare."""
         condition = filters.condition(filter)
-        with self._reading() as view:
-            if len(view):
-                view.selections.fulfilling(self._catalogue, condition)
+        with self._reading() as snapshot:
+            if len(snapshot):
+                snapshot.filters.fulfilling(self._catalogue, condition)
 
-    def _search_all(self, queries: Sequence[Query], want: Modality | str | None, how: Asking) -> list[Hits]:
-        wanted = None if want is None else Modality.parse(want)
-        known = asking.wanted_by_instruction(self._catalogue.instructions())
-        queries = [asking.instruct(query, wanted, known) for query in queries]
-        # All are embedded before a version is read: as long as one is, what is written piles up behind it.
-        embedded = [
-            (asking.asked(self.model, some), asking.notes(self.model, some))
-            for some in (queries[start : start + QUERIES] for start in range(0, len(queries), QUERIES))
+    def _search_all(self, queries: Sequence[Query], options: SearchOptions) -> list[Hits]:
+        modality_of = modality_by_instruction(self._catalogue.instructions())
+        queries = [with_instruction(query, options.want, modality_of) for query in queries]
+        # All are embedded before a version is read: as long as one is read, the write-ahead log grows.
+        batches = [
+            (embed_queries(self.model, block), query_notes(self.model, block))
+            for block in (queries[start : start + QUERIES] for start in range(0, len(queries), QUERIES))
         ]
-        with self._reading() as view:
-            rows = list(self._catalogue.known(how.exclude).values())
-            every = [self._search(view, asked, notes, rows, how) for asked, notes in embedded]
-            return [hits for some in every for hits in some]
+        with self._reading() as snapshot:
+            excluded = list(self._catalogue.keys_of(options.exclude).values())
+            results = [self._search(snapshot, batch, notes, excluded, options) for batch, notes in batches]
+            return [hits for block in results for hits in block]
 
-    def _search_near(self, id: str, want: Modality | str | None, how: Asking) -> Hits:
+    def _search_near(self, id: str, options: SearchOptions) -> Hits:
         """What is like an item; its own code and embedding are the query."""
-        with self._reading() as view:
-            rows = self._catalogue.known([id, *how.exclude])
-            if id not in rows:
+        with self._reading() as snapshot:
+            keys = self._catalogue.keys_of([id, *options.exclude])
+            if id not in keys:
                 raise InputError(f"item {id!r} is not in the index: nothing can be near it")
-            wanted = None if want is None else Modality.parse(want)
-            asked = asking.asked_by_item(self.model, view.stored(rows[id]), wanted)
-            return self._search(view, asked, [[]], list(rows.values()), how)[0]
+            batch = embed_item(self.model, *snapshot.stored(keys[id]), options.want)
+            return self._search(snapshot, batch, [[]], list(keys.values()), options)[0]
 
     def _search(
-        self, view: View, asked: Asked, notes: list[list[str]], exclude: list[int], how: Asking
+        self,
+        snapshot: Snapshot,
+        batch: QueryBatch,
+        notes: list[list[str]],
+        excluded: list[int],
+        options: SearchOptions,
     ) -> list[Hits]:
-        chosen = self._decoders.choose(how.mode, how.decoder, how.precision)
-        found = view.selections.selected(self._catalogue, how.condition, exclude) if len(view) else None
-        if found is None or not len(found.searcher):
-            nothing = NO_MATCH if len(view) else "the index is empty"
-            return [Hits([], [], rerank=how.reranked, notes=[*own, nothing]) for own in notes]
-        more = how.k + len(found.dropped)
-        mode, by_codes = how.searched(chosen.name), how.by_codes(chosen.name)
-        every = found.searcher.search(asked, more, how.beam, mode, chosen.decoder, by_codes=by_codes)
+        decoder = self._decoders.choose(options.mode, options.decoder, options.precision)
+        selection = None
+        if len(snapshot):
+            selection = snapshot.filters.select(self._catalogue, options.condition, excluded)
+        if selection is None or not len(selection.searcher):
+            why = NO_MATCH if len(snapshot) else "the index is empty"
+            return [Hits([], [], rerank=options.reranks, notes=[*own, why]) for own in notes]
+        ranked = selection.searcher.search(
+            batch,
+            options.k + len(selection.dropped),
+            options.beam,
+            options.engine_mode(decoder.name),
+            decoder.decoder,
+            by_codes=options.ranks_by_codes(decoder.name),
+        )
         return [
-            self._hits(candidates, own, chosen.name, how, found.dropped)
-            for candidates, own in zip(every, notes, strict=True)
+            self._hits(result, own, decoder.name, options, selection.dropped)
+            for result, own in zip(ranked, notes, strict=True)
         ]
 
     def _hits(
-        self, candidates: Candidates, notes: list[str], decoder: str, how: Asking, dropped: Sequence[int]
+        self,
+        result: RankedItems,
+        notes: list[str],
+        decoder: str,
+        options: SearchOptions,
+        dropped: Sequence[int],
     ) -> Hits:
-        """Both rankings of what was found for a query, with their items, but for rows that are dropped."""
-        items, most = self._items(candidates.rows), how.k + len(dropped)
-        stays = ~np.isin(candidates.rows, dropped)
+        """Both rankings of one query with their items, without those that are dropped."""
+        items = self._items(result.item_keys)
+        kept = ~np.isin(result.item_keys, dropped)
 
         def ranked(places: np.ndarray, scores: np.ndarray) -> list[Hit]:
-            return hits_of(candidates, places[stays[places]][: how.k], scores, items)
+            return [
+                Hit(
+                    item=items[int(result.item_keys[place])],
+                    rank=rank,
+                    score=float(scores[place]),
+                    cosine=float(result.cosines[place]),
+                    code=tuple(result.codes[place].tolist()),
+                    path=result.path(int(place)),
+                )
+                for rank, place in enumerate(places[kept[places]][: options.k], 1)
+            ]
 
         return Hits(
-            ranked(candidates.plain(most), candidates.totals),
-            ranked(candidates.reranked(most), candidates.scores),
-            rerank=how.reranked,
+            ranked(result.plain, result.plain_scores),
+            ranked(result.reranked, result.scores),
+            rerank=options.reranks,
             notes=notes,
-            mode=candidates.mode,
+            mode=result.mode,
             decoder=decoder,
-            under=candidates.under,
+            num_candidates=result.num_candidates,
         )
 
-    def _items(self, rows: np.ndarray) -> dict[int, Item]:
-        entries = self._catalogue.entries(rows.tolist())
-        if len(entries) != len(rows):
+    def _items(self, item_keys: np.ndarray) -> dict[int, Item]:
+        entries = self._catalogue.entries(item_keys.tolist())
+        if len(entries) != len(item_keys):
             raise DamagedError(
                 f"{self._catalogue.path} lacks items that a segment holds: make the index again"
             )
-        return {row: item_of(entry, self._catalogue.path) for row, entry in entries.items()}
+        return {key: item_of(entry, self._catalogue.path) for key, entry in entries.items()}
+
+    # --- looking things up
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[View]:
-        """The newest version; all that this thread asks of the catalogue within is of it. Also within another
-        one: then it is that one's, as the files of an old version may be gone when they are opened again."""
-        if self._here.view is not None:
-            yield self._here.view
+    def reading(self) -> Iterator[None]:
+        """Within, all that this thread reads of the index is of one version; it can't change it meanwhile."""
+        with self._reading():
+            yield
+
+    def __len__(self) -> int:
+        """How many items there are."""
+        return len(self._catalogue)
+
+    def __contains__(self, id: str) -> bool:
+        return bool(self._catalogue.keys_of([id]))
+
+    def __iter__(self) -> Iterator[Item]:
+        """All items, in the order in which they were added, of the version at the start of the iteration."""
+        reading = self._thread.snapshot is not None
+        entries = self._catalogue.walk() if reading else self._catalogue.snapshot()
+        return (item_of(entry, self._catalogue.path) for _, entry in entries)
+
+    def page(self, after: int = 0, most: int = 100) -> list[tuple[int, Item]]:
+        """The next items after an item key (0 at first), each with its own key."""
+        return [
+            (key, item_of(entry, self._catalogue.path)) for key, entry in self._catalogue.after(after, most)
+        ]
+
+    def get(self, id: str) -> Item | None:
+        """The item with this id, if there is one."""
+        stored = self._catalogue.stored([id])
+        return item_of(stored[id][1], self._catalogue.path) if id in stored else None
+
+    def code(self, id: str) -> tuple[int, ...] | None:
+        """The code of the item with this id, if there is one."""
+        with self._reading() as snapshot:
+            key = self._catalogue.keys_of([id]).get(id)
+            return None if key is None else tuple(snapshot.stored(key)[0].tolist())
+
+    def cell(self, prefix: Sequence[int | None] = (), items: int = 0) -> Cell:
+        """What lies under a prefix of codes, with some of its items; the empty prefix is everything.
+
+        Raises InputError for more levels than there are, and for codes that can't be.
+        """
+        wanted = tuple(prefix)
+        cells.check_prefix(wanted, self._format)
+        with self._reading() as snapshot:
+            keys, counts = cells.cell_members(snapshot, wanted, self._format.sizes)
+            entries = self._catalogue.entries(chosen := cells.evenly_spread(keys, items))
+            samples = tuple(item_of(entries[key], self._catalogue.path) for key in chosen if key in entries)
+            return Cell(wanted, len(keys), cells.children_of(counts), samples)
+
+    @property
+    def version(self) -> int:
+        """A number that rises with every change of the index."""
+        return self._catalogue.state().version
+
+    @property
+    def format(self) -> SegmentFormat:
+        """What codes are made of, and which embeddings are kept."""
+        return self._format
+
+    @property
+    def filter_seconds(self) -> float:
+        """How long a filter may take; a longer one is an error. It can be set."""
+        return self._catalogue.filter_seconds
+
+    @filter_seconds.setter
+    def filter_seconds(self, seconds: float) -> None:
+        self._catalogue.filter_seconds = seconds
+
+    # --- changing; one process writes at a time, and its threads wait for each other
+
+    def add(
+        self,
+        items: Iterable[Item],
+        *,
+        strict: bool = False,
+        cache: Path | None = None,
+        workers: int = 1,
+        total: int | None = None,
+    ) -> Added:
+        """Add items, in blocks; each is durable when it is committed. Returns what became of them.
+
+        Unchanged items are recognised by content hash and skipped, so a run that was stopped goes on where it
+        was; an id with other content replaces the old item. Items that can't be read are left out and
+        reported, or raised if
+        `strict`. Several `workers` are processes: a script must then guard its main part. `total` is for the
+        progress bar, if the number of items is known.
+        """
+        with self._writing() as writer, self._item_encoder(cache, workers) as encode:
+            if isinstance(items, Tree):
+                prompts = items.instructions.wanted_by_prompt()
+                self._catalogue.add_instructions(
+                    {prompt: MODALITIES.index(want) for prompt, want in prompts.items()}
+                )
+            return Ingest(self._catalogue, writer, encode, strict=strict).add(items, total)
+
+    def update(
+        self,
+        changes: Iterable[Change],
+        *,
+        strict: bool = False,
+        cache: Path | None = None,
+        workers: int = 1,
+    ) -> Added:
+        """Change items of the index: what a change gives is new, the rest stays. Returns what became of them.
+
+        A change is an `Item`, whose text, image and metadata replace the old ones as far as it has them, or a
+        mapping like `{"id": "42", "text": None, "metadata": {"price": 30}}`. For metadata alone nothing is
+        encoded. An unknown id is reported as a failure, or raised if `strict`.
+        """
+        with self._writing() as writer, self._item_encoder(cache, workers) as encode:
+            return Ingest(self._catalogue, writer, encode, strict=strict).update(changes)
+
+    def remove(self, ids: Iterable[str] | str) -> int:
+        """Remove items, atomically; returns how many there were. Unknown ids are ignored."""
+        with self._writing():
+            keys = list(self._catalogue.keys_of([ids] if isinstance(ids, str) else ids).values())
+            if keys:
+                self._catalogue.remove(keys)
+        return len(keys)
+
+    def compact(self) -> Compacted:
+        """Merge all segments and purge removed items."""
+        with self._writing() as writer:
+            return writer.compact()
+
+    def prepare_to_add(self) -> None:
+        """Encode a made-up item, so that the first real addition waits for no loading and no compiling."""
+        from PIL import Image
+
+        with self._item_encoder(None, workers=1) as encode:
+            encode([Item("ready", "ready", image_source(Image.new("RGB", (8, 8))))])
+
+    # --- versions and locks
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Snapshot]:
+        """The newest version; all that this thread reads from the catalogue within is of it.
+
+        Nested, it is the outer one's version, as the files of an old version may be gone when they are opened
+        again.
+        """
+        if self._thread.snapshot is not None:
+            yield self._thread.snapshot
             return
         with contextlib.ExitStack() as stack:
-            with opening(self.path):
+            with opening_segments(self.path):
                 stack.enter_context(self._catalogue.reading())
-                self._here.view = self._current()
-            stack.callback(setattr, self._here, "view", None)
-            yield self._here.view
+                self._thread.snapshot = self._current()
+            stack.callback(setattr, self._thread, "snapshot", None)
+            yield self._thread.snapshot
 
-    def _current(self) -> View:
+    def _current(self) -> Snapshot:
         """The version that this thread is reading."""
-        with self._viewing:
-            self._view = open_view(
-                self.path, self._catalogue, self.model, self._coding, self._decoders, self._view
+        with self._snapshot_lock:
+            self._snapshot = Snapshot.open(
+                self.path, self._catalogue, self.model, self._format, self._decoders, self._snapshot
             )
-            return self._view
+            return self._snapshot
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[SegmentWriter]:
+        """Be the only writer. Only the newest version tells which files nobody needs."""
+        if self._thread.snapshot is not None:
+            raise GeniusError(f"{self.path} is being read by this thread: change it after that")
+        if self._thread.writing:  # for instance by what supplies the items
+            raise GeniusError(f"{self.path} is being changed by this thread: change it after that")
+        with self._writer_lock, only_writer(self.path):
+            self._thread.writing = True
+            try:
+                yield SegmentWriter(self.path, self._catalogue, self._format, self.model.fingerprint)
+            finally:
+                self._thread.writing = False
+
+    def _item_encoder(
+        self, cache: Path | None, workers: int
+    ) -> contextlib.AbstractContextManager[EncodeItems]:
+        return item_encoder(self.model, cache or pipeline.default_cache(), workers)
 
 
-def _model(model: Model | Path | str) -> Model:
+def _open_model(model: Model | Path | str) -> Model:
     return model if isinstance(model, Model) else Model.open(model)
 
 
-def _coding(model: Model, kept: Kept) -> Coding:
+def _segment_format(model: Model, kept: KeptEmbeddings) -> SegmentFormat:
     quantizer = model.quantizer
-    return Coding(quantizer.sizes, quantizer.semantic, quantizer.first == "given", kept)
+    return SegmentFormat(quantizer.sizes, quantizer.semantic, quantizer.modality_code == "given", kept)

@@ -1,4 +1,4 @@
-"""From items to codes and joined embeddings, through the feature cache if they are many."""
+"""From items to codes and embeddings, through the feature cache if there are many."""
 
 from __future__ import annotations
 
@@ -13,95 +13,101 @@ from PIL import Image
 from genius.data.images import load
 from genius.data.records import MODALITIES, Item
 from genius.data.text import clean
-from genius.encode.contents import Contents
-from genius.encode.direct import Rows, portions, text_rows
+from genius.encode.direct import MaskedFeatures, loaded_image_features, pixel_batches, text_features
 from genius.encode.feature_cache import FeatureCache, content_key
-from genius.encode.pipeline import Encoding, Report, encoding
+from genius.encode.inputs import EncoderInputs
+from genius.encode.pipeline import CachedEncoder, EncodingReport, open_cached_encoder
 from genius.errors import InputError
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs, concatenate
 
 _EMPTY = InputError("its text says nothing")
 
-PICTURES = 64
+IMAGES = 64
 """How many items are encoded together, where no features are kept."""
 FEW = 64
-"""So many items are encoded at once, without the cache of features."""
+"""Up to so many items are encoded directly, without the feature cache."""
 
 
 @dataclass(frozen=True, eq=False)
-class CodedItems:
-    """Items that could be coded, and why the others could not.
+class EncodedItems:
+    """Items that could be encoded, and why the others could not.
 
     Attributes:
-        places: which of the items these are, rising.
+        places: which of the items these are, rising [n].
         codes: uint16 [n, levels].
-        modality: the number of each one's modality.
-        joined: float16 [n, width].
-        halves: half the squared length of the codes' vectors, float32 [n].
-        pictures: the hashes of pictures' bytes, by id.
-        failed: by id.
+        modality: the number of each one's modality [n].
+        embeddings: float16 [n, width].
+        half_sq_norms: half the squared norms of the quantized vectors, float32 [n].
+        image_hashes: of images' bytes, by item id.
+        failed: by item id.
     """
 
     places: np.ndarray
     codes: np.ndarray
     modality: np.ndarray
     embeddings: np.ndarray
-    halves: np.ndarray
-    pictures: dict[str, bytes]
+    half_sq_norms: np.ndarray
+    image_hashes: dict[str, bytes]
     failed: dict[str, InputError]
 
 
-Coder = Callable[[Sequence[Item]], CodedItems]
+EncodeItems = Callable[[Sequence[Item]], EncodedItems]
 
 
 @dataclass(frozen=True, eq=False)
 class _Embedded:
     places: list[int]
     blocks: list[FusionInputs]
-    pictures: dict[str, bytes]
+    image_hashes: dict[str, bytes]
     failed: dict[str, InputError]
 
 
 @contextlib.contextmanager
-def coder(model: Model, cache: Path, workers: int) -> Iterator[Coder]:
-    """What codes items, a few hundred at a time; their ids must differ.
+def item_encoder(model: Model, cache: Path, workers: int) -> Iterator[EncodeItems]:
+    """A function that encodes items, a few hundred at a time; their ids must differ.
 
-    The cache (and workers) are only opened for more than a few: a large one takes longer to open than a few
-    items to encode, and another process may be using it for hours.
+    The cache and the workers are opened only for more than a few: opening a large cache takes longer than
+    encoding a few items, and another process may be using it for hours.
     """
     with contextlib.ExitStack() as stack:
-        opened: list[Encoding] = []
+        opened: list[CachedEncoder] = []
 
-        def code(items: Sequence[Item]) -> CodedItems:
-            if not model.joins_features or (not opened and len(items) <= FEW):
-                return _coded(model, items, _at_once(model, items))
+        def encode(items: Sequence[Item]) -> EncodedItems:
+            if not model.uses_features or (not opened and len(items) <= FEW):
+                return _quantize(model, items, _embed_directly(model, items))
             if not opened:
-                work = encoding(model.encoder_loader, model.encoder, cache, workers)
+                work = open_cached_encoder(model.encoder_loader, model.encoder, cache, workers)
                 opened.append(stack.enter_context(work))
-            return _coded(model, items, _from_features(model, opened[0], items))
+            return _quantize(model, items, _embed_by_cache(model, opened[0], items))
 
-        yield code
+        yield encode
 
 
-def _coded(model: Model, items: Sequence[Item], embedded: _Embedded) -> CodedItems:
+def _quantize(model: Model, items: Sequence[Item], embedded: _Embedded) -> EncodedItems:
     places, modality = embedded.places, _modality([items[place] for place in embedded.places])
     if not places:
         codes = np.zeros((0, len(model.quantizer.sizes)), np.uint16)
         embeddings = np.zeros((0, model.width), np.float16)
     else:
-        parts = concatenate(embedded.blocks)
-        codes = model.quantizer.codes(model.vectors(parts), modality)
-        embeddings = parts.embeddings.astype(np.float16)
+        inputs = concatenate(embedded.blocks)
+        codes = model.quantizer.codes(model.vectors(inputs), modality)
+        embeddings = inputs.embeddings.astype(np.float16)
     quantized = model.quantizer.reconstruct(codes)
-    halves = (0.5 * np.einsum("ij,ij->i", quantized, quantized)).astype(np.float32)
-    found = np.array(places, np.int64), codes, modality, embeddings, halves
-    return CodedItems(*found, embedded.pictures, embedded.failed)
+    return EncodedItems(
+        places=np.array(places, np.int64),
+        codes=codes,
+        modality=modality,
+        embeddings=embeddings,
+        half_sq_norms=(0.5 * np.einsum("ij,ij->i", quantized, quantized)).astype(np.float32),
+        image_hashes=embedded.image_hashes,
+        failed=embedded.failed,
+    )
 
 
-def _from_features(model: Model, work: Encoding, items: Sequence[Item]) -> _Embedded:
-    """Pictures go by the item's id: two of one name need not be the same."""
-    contents, report = Contents(), Report()
+def _embed_by_cache(model: Model, work: CachedEncoder, items: Sequence[Item]) -> _Embedded:
+    """From cached features. Images go by the item's id: two of one name need not be the same."""
+    contents, report = EncoderInputs(), EncodingReport()
     texts = [clean(item.text) for item in items]
     for item, text in zip(items, texts, strict=True):
         if item.image is not None:
@@ -110,22 +116,22 @@ def _from_features(model: Model, work: Encoding, items: Sequence[Item]) -> _Embe
             contents.texts.setdefault(text)
     keys = work.fill(contents, report, bars=False)
     failed = {
-        id: report.failed.get(id, InputError("its picture can't be read, like another with the same bytes"))
+        id: report.failed.get(id, InputError("its image can't be read, like another with the same bytes"))
         for id in contents.images
         if id not in keys.images
     }
     failed |= {item.id: _EMPTY for item, text in zip(items, texts, strict=True) if not (item.image or text)}
-    places = [n for n, item in enumerate(items) if item.id not in failed]
+    places = [place for place, item in enumerate(items) if item.id not in failed]
     blocks = []
     if places:
-        images = _rows(work.images, [keys.images.get(items[n].id) for n in places])
-        spoken = _rows(work.texts, [keys.texts.get(texts[n]) for n in places])
-        blocks = [model.item_parts(images, spoken, _modality([items[n] for n in places]))]
+        images = _cached_rows(work.images, [keys.images.get(items[place].id) for place in places])
+        spoken = _cached_rows(work.texts, [keys.texts.get(texts[place]) for place in places])
+        blocks = [model.item_fusion_inputs(images, spoken, _modality([items[place] for place in places]))]
     return _Embedded(places, blocks, keys.images, failed)
 
 
-def _rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> Rows:
-    """Features by key, and which of them are there."""
+def _cached_rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> MaskedFeatures:
+    """Features by key, and which of them are present."""
     present = np.array([key is not None for key in keys])
     rows = np.zeros((len(keys), cache.width), np.float32)
     if present.any():
@@ -133,50 +139,41 @@ def _rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> Rows:
     return rows, present
 
 
-def _at_once(model: Model, items: Sequence[Item]) -> _Embedded:
-    """From pictures and texts themselves."""
+def _embed_directly(model: Model, items: Sequence[Item]) -> _Embedded:
+    """From images and texts themselves."""
     embedded = _Embedded([], [], {}, {})
-    for part in portions([item.image for item in items], PICTURES):
-        pictures: list[Image.Image | None] = []
+    for block in pixel_batches([item.image for item in items], IMAGES):
+        images: list[Image.Image | None] = []
         texts: list[str] = []
-        read: list[Item] = []
-        for place, item in enumerate(items[part], part.start):
+        loaded: list[Item] = []
+        for place, item in enumerate(items[block], block.start):
             text = clean(item.text)
             try:
                 if item.image is None and not text:
                     raise _EMPTY
-                picture = None
+                image = None
                 if item.image is not None:
-                    picture, key = load(item.image), content_key(item.image.read())
-                    embedded.pictures[item.id] = key
+                    image = load(item.image)
+                    embedded.image_hashes[item.id] = content_key(item.image.read())
             except InputError as error:
                 embedded.failed[item.id] = error
                 continue
-            pictures.append(picture)
+            images.append(image)
             texts.append(text)
-            read.append(item)
+            loaded.append(item)
             embedded.places.append(place)
-        if read:
-            embedded.blocks.append(_parts(model, pictures, texts, _modality(read)))
+        if loaded:
+            embedded.blocks.append(_fusion_inputs(model, images, texts, _modality(loaded)))
     return embedded
 
 
-def _parts(
-    model: Model, pictures: Sequence[Image.Image | None], texts: Sequence[str], modality: np.ndarray
+def _fusion_inputs(
+    model: Model, images: Sequence[Image.Image | None], texts: Sequence[str], modality: np.ndarray
 ) -> FusionInputs:
-    if not model.joins_features:
-        return model.record_parts(pictures, texts)
-    present = np.array([picture is not None for picture in pictures])
-    rows = np.zeros((len(pictures), model.encoder.image_width), np.float32)
-    if present.any():
-        rows[present] = model.encoder.images([picture for picture in pictures if picture is not None])
-    spoken, said = text_rows(model.encoder, texts)
-    return model.item_parts((_rounded(rows), present), (_rounded(spoken), said), modality)
-
-
-def _rounded(rows: np.ndarray) -> np.ndarray:
-    """To 16 bits, as the cache keeps them: so it makes no difference which way an item came."""
-    return rows.astype(np.float16).astype(np.float32)
+    if not model.uses_features:
+        return model.record_fusion_inputs(images, texts)
+    features = loaded_image_features(model.encoder, images), text_features(model.encoder, texts)
+    return model.item_fusion_inputs(*features, modality)
 
 
 def _modality(items: Sequence[Item]) -> np.ndarray:

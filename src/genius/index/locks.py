@@ -1,10 +1,11 @@
-"""Segments that nobody names any more, and when they may go.
+"""Who may write to an index, and when orphaned segments may be removed.
 
-A reader learns from the catalogue which segments there are, and then opens them; in between it holds a shared
-lock on their folder. A writer removes segments only after the commit that no longer names them, and only
-while it holds that lock alone. So whoever still means to open them is waited for (by leaving them to the next
-write), and whoever comes later does not know them. What is open stays readable: the system keeps the pages of
-a mapped file until the last map is gone. A crash lets go of all locks.
+One process writes at a time: it holds `writer.lock`. A reader learns from the catalogue which segments there
+are, and then opens them; in between it holds a shared lock on their folder. A writer removes segments only
+after the commit that no longer names them, and only while it holds that lock alone. So it waits for a reader
+that still means to open them (by leaving them to the next write), and later readers do not know them. Open
+segments stay readable: the system keeps the pages of a mapped file until the last map is gone. A crash
+releases all locks.
 """
 
 from __future__ import annotations
@@ -16,25 +17,42 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from genius.errors import DamagedError
+from genius.errors import DamagedError, GeniusError
 from genius.index.catalogue import Catalogue
+from genius.index.disk import translate_disk_errors
 from genius.index.segments import FOLDER, segment_path
 
 
 @contextlib.contextmanager
-def opening(index: Path) -> Iterator[None]:
-    """Within, no segment goes that the catalogue names at the beginning, or later."""
-    with _lock(index, fcntl.LOCK_SH):
+def only_writer(path: Path) -> Iterator[None]:
+    """Be the one process that writes to an index.
+
+    Raises GeniusError if another one does, DiskError if the disk can't be written to.
+    """
+    with translate_disk_errors(path), (path / "writer.lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise GeniusError(
+                f"{path} is being written to by another process: wait until it is done"
+            ) from None
         yield
 
 
-def remove_leftovers(index: Path, catalogue: Catalogue) -> bool:
+@contextlib.contextmanager
+def opening_segments(index: Path) -> Iterator[None]:
+    """Within, no segment is removed that the catalogue names at the beginning or later."""
+    with _segments_lock(index, fcntl.LOCK_SH):
+        yield
+
+
+def remove_orphaned_segments(index: Path, catalogue: Catalogue) -> bool:
     """Remove segments that a merge or a crash left behind; False if a reader may still open one.
 
     For the only writer, outside of a transaction.
     """
     try:
-        with _lock(index, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        with _segments_lock(index, fcntl.LOCK_EX | fcntl.LOCK_NB):
             named = {segment_path(index, segment.number) for segment in catalogue.segments()}
             for path in (index / FOLDER).iterdir():
                 if path not in named:
@@ -45,7 +63,7 @@ def remove_leftovers(index: Path, catalogue: Catalogue) -> bool:
 
 
 @contextlib.contextmanager
-def _lock(index: Path, kind: int) -> Iterator[None]:
+def _segments_lock(index: Path, kind: int) -> Iterator[None]:
     try:
         descriptor = os.open(index / FOLDER, os.O_RDONLY)
     except FileNotFoundError:

@@ -1,9 +1,11 @@
-"""Search over the arrays of all segments as one: from query vectors to the rows of the catalogue.
+"""From query vectors to the items of segments, in both rankings.
 
-The engine of `genius.search` searches the segments' files as they lie on the disk; opening an index unpacks
-nothing. One decode serves two rankings. The plain one takes items by the log-probability of the codes that
-were searched, and then by likeness; the re-ranked one takes all items under all beams by likeness, of joined
-embeddings and codes together (search/blend.py). Of equal items the one that was added first comes first.
+One beam search serves two rankings: the plain one, by log-probability or by code score, and the re-ranked
+one, by embeddings and codes together (`genius.search.scoring`). Ties are broken by item key: the item added
+first comes first.
+
+The segments may be those of an index, mapped from its files, or made in memory: evaluations search by the
+same class.
 """
 
 from __future__ import annotations
@@ -16,117 +18,104 @@ from functools import cached_property
 import numpy as np
 
 from genius.decode.decoder import Decoder
-from genius.index.segments import Segment, gather
+from genius.index.query import ANY, QueryBatch
+from genius.index.segments import Segment, gather_embeddings
 from genius.quantize.quantizer import Quantizer
 from genius.search.costs import Costs, costs_of
-from genius.search.engine import Engine
-from genius.search.explain import below, trace
-from genius.search.hits import Hits, Mode, Search
-from genius.search.segment_view import Part
-from tests.oracles.blend import nearness
-
-ANY = -1
-"""Stands for every modality, and for every first code."""
+from genius.search.engine import Candidates, Engine, EngineResult, Mode
+from genius.search.explain import level_log_probs, prefix_counts
+from genius.search.scoring import code_score
+from genius.search.segment_view import SegmentView
 
 STEERED: tuple[Mode, ...] = ("paper", "exact", "safe", "fast")
-"""Modes in which a first code that is learned leads the beams; the others look at all that is wanted."""
+"""Modes in which a learned modality code leads the beams; the others look at all items of the wanted
+modality."""
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """What is asked, by query.
-
-    Attributes:
-        vectors: what is decoded, [queries, width].
-        joined: joined embeddings, by which items are ordered, [queries, width].
-        want: the number of the wanted modality, or ANY.
-        first: the first code of items of that modality, or ANY.
-    """
-
-    vectors: np.ndarray
-    embeddings: np.ndarray
-    want: np.ndarray
-    first: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.vectors)
-
-    def __getitem__(self, some: np.ndarray) -> Asked:
-        return Asked(self.vectors[some], self.embeddings[some], self.want[some], self.first[some])
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
+class RankedItems:
     """The best items for one query in both rankings, each once.
 
     Attributes:
-        rows: their rows in the catalogue.
+        item_keys: their keys in the catalogue [n].
         codes: their codes [n, levels].
-        cosines: of their joined embeddings with the query's; of vectors and codes where there are none.
-        scores: by which they are re-ranked, those that are.
-        totals: by which they are ranked plainly: the log-probability of the codes that were searched, or
-            how near the query is to their codes.
-        mode: in which mode they were found.
-        under: how many items there were under the beams.
+        scores: by which they are re-ranked [n]; of items that only the plain ranking has, its own score.
+        plain_scores: by which they are ranked plainly [n]: the log-probability of the codes that were
+            searched, or the code score.
+        plain, reranked: the two rankings, as places in these arrays, best first.
+        mode: in which mode they were searched.
+        num_candidates: how many items were below the beams.
     """
 
-    rows: np.ndarray
+    item_keys: np.ndarray
     codes: np.ndarray
-    cosines: np.ndarray
     scores: np.ndarray
-    totals: np.ndarray
+    plain_scores: np.ndarray
+    plain: np.ndarray
+    reranked: np.ndarray
     mode: Mode
-    under: int
-    _rankings: tuple[np.ndarray, np.ndarray]
-    _searched: np.ndarray
+    num_candidates: int
+    _rows: np.ndarray
+    _searched_log_probs: np.ndarray
     _engine: Engine
-    _parts: Sequence[Part]
-    _vector: np.ndarray
-    _first: int
-
-    def plain(self, k: int) -> np.ndarray:
-        """The k best by log-probability, as places in the arrays."""
-        return self._rankings[0][:k]
-
-    def reranked(self, k: int) -> np.ndarray:
-        """The k best by re-ranking, as places in the arrays."""
-        return self._rankings[1][:k]
+    _searcher: Searcher
+    _query: QueryBatch
+    _modality_code: np.ndarray
 
     @cached_property
-    def gains(self) -> np.ndarray:
+    def cosines(self) -> np.ndarray:
+        """Of their embeddings with the query's [n]; of vectors and codes where no embeddings are kept."""
+        return self._searcher.cosines(self._rows, self.codes, self._query)
+
+    @cached_property
+    def level_log_probs(self) -> np.ndarray:
         """The log-probability of each code [n, levels]; levels that were not searched are decoded now."""
-        if not np.isnan(self._searched).any():
-            return self._searched
-        owners, first = np.zeros(len(self.rows), np.int64), np.array([self._first])
-        return trace(self._engine.decoder, self._vector[None], owners, self.codes, first)
+        if not np.isnan(self._searched_log_probs).any():
+            return self._searched_log_probs
+        query_ids = np.zeros(len(self.item_keys), np.int64)
+        return level_log_probs(
+            self._engine.decoder, self._query.vectors, query_ids, self.codes, self._modality_code
+        )
 
     @cached_property
-    def below(self) -> np.ndarray:
-        """How many items share the beginning of each one's code, up to each level [n, levels]."""
-        return below(self._parts, self.codes)
+    def prefix_counts(self) -> np.ndarray:
+        """How many items share each one's prefix, up to each level [n, levels]."""
+        return prefix_counts(self._searcher.views, self.codes)
+
+    def path(self, place: int) -> RankedPath:
+        """The path to the item at a place."""
+        return RankedPath(self, place)
 
 
 @dataclass(frozen=True, eq=False)
-class _How:
-    """How queries are searched; see `Engine.search`."""
+class RankedPath:
+    """The path to one of the ranked items, worked out for all of them when one is first read
+    (`hits.CodePath`)."""
 
-    decoder: Decoder
-    k: int
-    beams: int
-    mode: Mode
-    by_codes: bool
+    items: RankedItems
+    place: int
+
+    @property
+    def log_probabilities(self) -> tuple[float, ...]:
+        """Of each level's code, given those before."""
+        return tuple(self.items.level_log_probs[self.place].tolist())
+
+    @property
+    def prefix_counts(self) -> tuple[int, ...]:
+        """How many items share the prefix of the code, up to each level."""
+        return tuple(self.items.prefix_counts[self.place].tolist())
 
 
 class Searcher:
-    """The items of some segments, but for removed rows.
+    """The items of some segments, without removed ones.
 
     Args:
         decoder: scores codes where a search names no other.
-        quantizer: tells where codes are.
-        weight: how much joined embeddings count in re-ranking.
+        quantizer: has the codebooks.
+        weight: of embeddings in re-ranking.
         segments: where codes and embeddings are.
-        removed: rows of the catalogue that no longer stand for an item, sorted.
-        costs: what `auto` goes by; without them it is measured where that matters.
+        tombstones: item keys that no longer stand for an item, sorted.
+        costs: what `auto` decides by; without them they are measured where that matters.
     """
 
     def __init__(
@@ -135,164 +124,180 @@ class Searcher:
         quantizer: Quantizer,
         weight: float,
         segments: Sequence[Segment],
-        removed: np.ndarray,
+        tombstones: np.ndarray,
         costs: Costs | None = None,
     ) -> None:
         self._decoder, self._quantizer, self._weight, self._costs = decoder, quantizer, weight, costs
-        self._segments, self._told = segments, quantizer.first == "given"
-        self._embedded = all(segment.exact.shape[1] for segment in segments)
-        self._parts = [segment.part(removed) for segment in segments]
-        self._wanted: dict[int, list[Part]] = {ANY: self._parts}
+        self._segments, self._modality_given = segments, quantizer.modality_code == "given"
+        self._has_embeddings = all(segment.embeddings.shape[1] for segment in segments)
+        self.views = [segment.view(tombstones) for segment in segments]
+        self._views_of: dict[int, list[SegmentView]] = {ANY: self.views}
 
     def __len__(self) -> int:
-        return _items(self._parts)
+        return _count(self.views)
 
     def restricted(self, allowed: Sequence[np.ndarray]) -> Searcher:
-        """The same, where only rows may be found that a mask for each segment, bool [n], allows too."""
+        """The same, where only rows may be returned that a mask for each segment, bool [n], allows too."""
         other = copy.copy(self)
-        other._parts = [part.restricted(mask) for part, mask in zip(self._parts, allowed, strict=True)]
-        other._wanted = {ANY: other._parts}
+        other.views = [view.restricted(mask) for view, mask in zip(self.views, allowed, strict=True)]
+        other._views_of = {ANY: other.views}
         return other
 
     def search(
         self,
-        asked: Asked,
+        queries: QueryBatch,
         k: int,
         beams: int,
         mode: Mode = "auto",
         decoder: Decoder | None = None,
         *,
         by_codes: bool = False,
-    ) -> list[Candidates]:
-        """For each query the k best items in both rankings, or all that there are of what it wants.
+    ) -> list[RankedItems]:
+        """For each query the k best items in both rankings, or all that exist of the wanted modality.
 
-        Where `beams` beams lead to fewer, more are followed. If the first code that was asked for does not
-        stand for all items of the modality, it is dropped where it leads to fewer than k. With `by_codes`,
-        the plain ranking is by how near the query is to items' codes.
+        Where `beams` beams cover fewer, more are followed. A learned modality code that leads to fewer than k
+        items is dropped. With `by_codes`, the plain ranking is by code score instead of log-probability.
         """
-        how = _How(self._decoder if decoder is None else decoder, k, beams, mode, by_codes)
-        found: list[Candidates | None] = [None] * len(asked)
-        if self._told:
-            self._fill(found, self._parts, asked, asked.want, np.arange(len(asked)), how)
-            return _all(found)
-        anywhere = np.full(len(asked), ANY)
-        for want in np.unique(asked.want):
-            mine, parts = np.flatnonzero(asked.want == want), self._of(int(want))
-            self._fill(found, parts, asked, asked.first if mode in STEERED else anywhere, mine, how)
-            if mode in STEERED:
-                enough = min(k, _items(parts))
-                lacking = [some is not None and some.under < enough for some in found]
-                self._fill(found, parts, asked, anywhere, mine[np.array(lacking)[mine]], how)
-        return _all(found)
+        task = _Task(decoder or self._decoder, k, beams, mode, by_codes)
+        results: dict[int, RankedItems] = {}
+        if self._modality_given:
+            results |= self._search(self.views, queries, queries.want, np.arange(len(queries)), task)
+        else:
+            anything = np.full(len(queries), ANY)
+            for want in np.unique(queries.want):
+                places, views = np.flatnonzero(queries.want == want), self._of_modality(int(want))
+                steered = queries.modality_code if mode in STEERED else anything
+                results |= self._search(views, queries, steered, places, task)
+                if mode in STEERED:
+                    enough = min(k, _count(views))
+                    lacking = [place for place in places if results[int(place)].num_candidates < enough]
+                    results |= self._search(views, queries, anything, np.array(lacking, np.int64), task)
+        return [results[place] for place in range(len(queries))]
 
-    def engine(self, decoder: Decoder | None = None, parts: Sequence[Part] | None = None) -> Engine:
+    def engine(self, decoder: Decoder | None = None, views: Sequence[SegmentView] | None = None) -> Engine:
         """The engine over these items, or over some of them."""
         return Engine(
-            self._parts if parts is None else parts,
-            self._decoder if decoder is None else decoder,
+            self.views if views is None else views,
+            decoder or self._decoder,
             self._quantizer.codebooks,
             self._weight,
             self._costs,
         )
 
-    def _fill(
-        self,
-        found: list[Candidates | None],
-        parts: Sequence[Part],
-        asked: Asked,
-        first: np.ndarray,
-        mine: np.ndarray,
-        how: _How,
-    ) -> None:
-        """Search for some of the queries, in both rankings."""
-        if not len(mine):
-            return
-        engine = self.engine(how.decoder, parts)
-        some, first = asked[mine], first[mine]
-        embeddings = some.embeddings if self._embedded else None
-        if how.mode == "auto" and self._costs is None:
-            engine.costs = costs_of(engine, some.vectors, embeddings, first)
-        searched = engine.find(some.vectors, first=first, k=how.k, beams=how.beams, mode=how.mode)
-        rankings = both_rankings(engine, searched, embeddings, how.k, by_codes=how.by_codes)
-        for place, query in enumerate(mine):
-            found[query] = self._candidates(engine, searched, rankings, some, first, place, how)
-
-    def _candidates(
-        self,
-        engine: Engine,
-        searched: Search,
-        rankings: Sequence[Hits],
-        asked: Asked,
-        first: np.ndarray,
-        query: int,
-        how: _How,
-    ) -> Candidates:
-        """What both rankings have of one query; of what is in both, as the re-ranked one has it."""
-        ranked = [hits.rows[query][hits.rows[query] >= 0] for hits in rankings]
-        every, where = np.unique(np.concatenate(ranked), return_index=True)
-
-        def both(name: str) -> np.ndarray:
-            values = [
-                getattr(hits, name)[query][: len(rows)] for hits, rows in zip(rankings, ranked, strict=True)
-            ]
-            return np.asarray(np.concatenate(values)[where])
-
-        codes, vector = engine.codes(every), asked.vectors[query]
-        near = nearness(vector, self._quantizer.reconstruct(codes)) if how.by_codes else both("totals")
-        return Candidates(
-            rows=both("numbers"),
-            codes=codes.astype(np.int64),
-            cosines=self._cosines(every, codes, asked, query),
-            scores=both("likeness"),
-            totals=near,
-            mode=rankings[0].modes[query],
-            under=int(rankings[0].below[query]),
-            _rankings=(np.searchsorted(every, ranked[1]), np.searchsorted(every, ranked[0])),
-            _searched=both("gains"),
-            _engine=engine,
-            _parts=self._parts,
-            _vector=vector,
-            _first=int(first[query]),
-        )
-
-    def _cosines(self, rows: np.ndarray, codes: np.ndarray, asked: Asked, query: int) -> np.ndarray:
-        """Of items' joined embeddings with the query's, or without those of vectors and codes; each by
-        itself: so equal ones are quite equal."""
-        if self._embedded:
-            items, wanted = gather(self._segments, rows), asked.embeddings[query]
+    def cosines(self, rows: np.ndarray, codes: np.ndarray, query: QueryBatch) -> np.ndarray:
+        """The cosines of rows with one query; each by itself, so that equal items get equal cosines."""
+        if self._has_embeddings:
+            items, wanted = gather_embeddings(self._segments, rows), query.embeddings[0]
         else:
-            items, wanted = self._quantizer.units(codes), asked.vectors[query]
+            items, wanted = self._quantizer.units(codes), query.vectors[0]
         return np.asarray(np.einsum("nd,d->n", items, wanted.astype(np.float32)))
 
-    def _of(self, want: int) -> list[Part]:
-        """The parts with only the items of the wanted modality."""
-        if want not in self._wanted:
-            self._wanted[want] = [
-                part.restricted(segment.modality == want)
-                for part, segment in zip(self._parts, self._segments, strict=True)
+    def _search(
+        self,
+        views: Sequence[SegmentView],
+        queries: QueryBatch,
+        modality_code: np.ndarray,
+        places: np.ndarray,
+        task: _Task,
+    ) -> dict[int, RankedItems]:
+        """Search for the queries at these places."""
+        if not len(places):
+            return {}
+        engine = self.engine(task.decoder, views)
+        batch, wanted = queries[places], modality_code[places]
+        embeddings = batch.embeddings if self._has_embeddings else None
+        if task.mode == "auto" and self._costs is None:
+            engine.costs = costs_of(engine, batch.vectors, embeddings, wanted)
+        candidates = engine.find(
+            batch.vectors, modality_code=wanted, k=task.k, beams=task.beams, mode=task.mode
+        )
+        rankings = both_rankings(engine, candidates, embeddings, task.k, by_codes=task.by_codes)
+        return {
+            int(place): self._ranked(engine, rankings, batch, wanted, number, by_codes=task.by_codes)
+            for number, place in enumerate(places)
+        }
+
+    def _ranked(
+        self,
+        engine: Engine,
+        rankings: tuple[EngineResult, EngineResult],
+        batch: QueryBatch,
+        modality_code: np.ndarray,
+        query: int,
+        *,
+        by_codes: bool,
+    ) -> RankedItems:
+        """Both rankings of one query; what both have is taken from the re-ranked one."""
+        ranked = [result.rows[query][result.rows[query] >= 0] for result in rankings]
+        rows, where = np.unique(np.concatenate(ranked), return_index=True)
+
+        def column(reranked: np.ndarray, plain: np.ndarray) -> np.ndarray:
+            values = [reranked[query][: len(ranked[0])], plain[query][: len(ranked[1])]]
+            return np.asarray(np.concatenate(values)[where])
+
+        reranked, plain = rankings
+        codes = engine.codes(rows)
+        if by_codes:
+            plain_scores = code_score(batch.vectors[query], self._quantizer.reconstruct(codes))
+        else:
+            plain_scores = column(reranked.log_probs, plain.log_probs)
+        number = np.array([query])
+        return RankedItems(
+            item_keys=column(reranked.item_keys, plain.item_keys),
+            codes=codes.astype(np.int64),
+            scores=column(reranked.scores, plain.scores),
+            plain_scores=plain_scores,
+            plain=np.searchsorted(rows, ranked[1]),
+            reranked=np.searchsorted(rows, ranked[0]),
+            mode=reranked.modes[query],
+            num_candidates=int(reranked.num_candidates[query]),
+            _rows=rows,
+            _searched_log_probs=column(reranked.level_log_probs, plain.level_log_probs),
+            _engine=engine,
+            _searcher=self,
+            _query=batch[number],
+            _modality_code=modality_code[number],
+        )
+
+    def _of_modality(self, want: int) -> list[SegmentView]:
+        """The views restricted to items of the wanted modality."""
+        if want not in self._views_of:
+            self._views_of[want] = [
+                view.restricted(segment.modality == want)
+                for view, segment in zip(self.views, self._segments, strict=True)
             ]
-        return self._wanted[want]
+        return self._views_of[want]
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """How the queries of one call are searched; see `Searcher.search`."""
+
+    decoder: Decoder
+    k: int
+    beams: int
+    mode: Mode
+    by_codes: bool
 
 
 def both_rankings(
-    engine: Engine, searched: Search, embeddings: np.ndarray | None, k: int, *, by_codes: bool
-) -> tuple[Hits, Hits]:
-    """What was found re-ranked, and ranked plainly: by codes alone, or by their log-probability and then as
-    the other one, so both are the same where no code was searched."""
-    asked = engine.compared(searched, embeddings)
-    reranked = engine.rank(searched, asked, k, plain=False)
+    engine: Engine, candidates: Candidates, embeddings: np.ndarray | None, k: int, *, by_codes: bool
+) -> tuple[EngineResult, EngineResult]:
+    """The candidates re-ranked, and ranked plainly: by code score, or by log-probability and then as the
+    other.
+
+    Both are the same where no code was searched.
+    """
+    scorer = engine.scorer(candidates, embeddings)
+    reranked = engine.rank(candidates, scorer, k, plain=False)
     if by_codes:
-        alone = asked.codes_alone() or engine.compared(searched, None)
-        return reranked, engine.rank(searched, alone, k, plain=False)
-    if all(mode == "scan" for mode in searched.modes):
+        by_code_score = scorer.codes_only() or engine.scorer(candidates, None)
+        return reranked, engine.rank(candidates, by_code_score, k, plain=False)
+    if all(mode == "scan" for mode in candidates.modes):
         return reranked, reranked
-    return reranked, engine.rank(searched, asked, k, plain=True)
+    return reranked, engine.rank(candidates, scorer, k, plain=True)
 
 
-def _items(parts: Sequence[Part]) -> int:
-    """How many rows may be found."""
-    return sum(int(part.under(*np.array(part.run()))) for part in parts)
-
-
-def _all(found: Sequence[Candidates | None]) -> list[Candidates]:
-    return [candidates for candidates in found if candidates is not None]
+def _count(views: Sequence[SegmentView]) -> int:
+    """How many rows may be returned."""
+    return sum(int(view.count_allowed(*np.array(view.all_rows()))) for view in views)

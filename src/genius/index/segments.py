@@ -1,10 +1,13 @@
 """A segment: the codes of some items, sorted and packed, with their embeddings in the same order.
 
-It is an artifact, checksummed and never changed. `rows.npy` are the catalogue's row numbers; `exact.npy` the
-joined embeddings in 16-bit floats (of width 0 if an index keeps none), `coarse.npy` the same in 8-bit
-integers times one `scale` if such are kept, and `halves.npy` half the squared length of each code's vector,
-which nearness to a code takes. What modality an item has is told by its first code; where that is learned,
-`modality.npy` says it.
+It is an artifact, checksummed and never changed. Its files, all in the order of codes, one row an item:
+
+`item_keys.npy`        the catalogue's keys
+`hi.npy` …             the packed codes (`genius.search.codes`)
+`embeddings.npy`       embeddings in float16 (of width 0 if the index keeps none)
+`embeddings_int8.npy`  the same in int8 times one `scale`, if the index keeps them
+`half_sq_norms.npy`    half the squared norm of each quantized vector, for code scores
+`modality.npy`         each item's modality, where the modality code is learned and does not tell it
 """
 
 from __future__ import annotations
@@ -21,53 +24,52 @@ import numpy as np
 from genius import storage
 from genius.errors import DamagedError, InputError, MismatchError
 from genius.search.codes import PackedCodes
-from genius.search.segment_view import Part
+from genius.search.segment_view import SegmentView, int8_scale, to_int8
 
 KIND = "segment"
-FORMAT = 2
+FORMAT = 3
 FOLDER = "segments"
-AT_ONCE = 8192
+BLOCK = 8192
 """How many embeddings are sorted at a time."""
 
-Kept = Literal["int8", "fp16", "none"]
-"""Which embeddings an index keeps; see `Coding`."""
+KeptEmbeddings = Literal["int8", "fp16", "none"]
+"""Which embeddings an index keeps; see `SegmentFormat`."""
 
 
 @dataclass(frozen=True)
-class Coding:
-    """What codes are made of and what stands beside them, the same in all segments of an index.
+class SegmentFormat:
+    """What codes are made of and which embeddings are kept, the same in all segments of an index.
 
     Attributes:
         sizes: how many codes each level has.
         semantic: the first level that codes meaning.
-        told: whether the first code is the item's modality.
-        embeddings: what items are re-ranked by: bytes, and the best of them by 16-bit floats; only those; or
+        modality_given: whether the first code is the item's modality.
+        embeddings: what items are re-ranked by: int8, and the best of them by float16; float16 alone; or
             none, and then by their codes.
     """
 
     sizes: tuple[int, ...]
     semantic: int
-    told: bool
-    embeddings: Kept = "int8"
+    modality_given: bool
+    embeddings: KeptEmbeddings = "int8"
 
     def __post_init__(self) -> None:
-        known = get_args(Kept)
+        known = get_args(KeptEmbeddings)
         if self.embeddings not in known:
             raise InputError(f"unknown embeddings {self.embeddings!r}: expected one of {', '.join(known)}")
 
     @classmethod
-    def read(cls, fields: Mapping[str, Any]) -> Coding:
-        """From what the catalogue's settings say."""
-        kept = fields.get("embeddings", "int8")
-        return cls(tuple(fields["sizes"]), fields["semantic"], fields["told"], kept)
+    def read(cls, fields: Mapping[str, Any]) -> SegmentFormat:
+        """From the catalogue's settings."""
+        return cls(tuple(fields["sizes"]), fields["semantic"], fields["modality_given"], fields["embeddings"])
 
 
 class Embeddings(Protocol):
-    """Rows of numbers [n, width], of which some can be had at a time; an array is such a thing."""
+    """Rows of numbers [n, width] of which some can be read at a time; an array is such a thing."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many, and how wide."""
+        """Number and width."""
 
     def __getitem__(self, places: np.ndarray, /) -> np.ndarray: ...
 
@@ -79,34 +81,52 @@ class Block:
     Attributes:
         codes: [n, levels].
         modality: the number of each one's modality [n].
-        joined: embeddings [n, width]; they may be in files.
-        rows: of the catalogue [n].
-        halves: half the squared length of the codes' vectors [n].
+        embeddings: [n, width]; they may be in files.
+        item_keys: of the catalogue [n].
+        half_sq_norms: half the squared norms of the quantized vectors [n].
     """
 
     codes: np.ndarray
     modality: np.ndarray
     embeddings: Embeddings
-    rows: np.ndarray
-    halves: np.ndarray
+    item_keys: np.ndarray
+    half_sq_norms: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A segment that is open; its arrays, all in the order of codes, are mapped from its files."""
+    """An open segment; its arrays, all in the order of codes, are mapped from its files or made in memory."""
 
     fingerprint: str
     packed: PackedCodes
-    rows: np.ndarray
-    exact: np.ndarray
-    coarse: np.ndarray | None
-    halves: np.ndarray
+    item_keys: np.ndarray
+    embeddings: np.ndarray
+    embeddings_int8: np.ndarray | None
+    half_sq_norms: np.ndarray
     scale: float
     _modality: np.ndarray | None
-    _before: dict[str, tuple[np.ndarray, Part]] = field(default_factory=dict)
+    _last_view: list[tuple[np.ndarray, SegmentView]] = field(default_factory=list)
+
+    @classmethod
+    def in_memory(cls, block: Block, format: SegmentFormat) -> Segment:
+        """A segment of these items that is not written: what opening the written one would give."""
+        packed, order = PackedCodes.build(block.codes, format.sizes, format.semantic)
+        scale = _scale(block.embeddings)
+        embeddings = np.asarray(block.embeddings[order], np.float16)
+        embeddings_int8 = to_int8(embeddings, scale) if format.embeddings == "int8" else None
+        return cls(
+            "",
+            packed,
+            block.item_keys[order],
+            embeddings[:, :0] if format.embeddings == "none" else embeddings,
+            embeddings_int8,
+            block.half_sq_norms[order].astype(np.float32),
+            scale,
+            None if format.modality_given else block.modality[order].astype(np.uint8),
+        )
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.item_keys)
 
     @cached_property
     def codes(self) -> np.ndarray:
@@ -118,25 +138,32 @@ class Segment:
         """The number of each item's modality."""
         return self.codes[:, 0] if self._modality is None else self._modality
 
-    def part(self, removed: np.ndarray) -> Part:
-        """What a search needs of the segment, but for removed rows of the catalogue (sorted).
+    def view(self, tombstones: np.ndarray) -> SegmentView:
+        """What a search needs of the segment, without removed items (sorted item keys).
 
-        Where nothing was removed since, it is the same part as before, with all that it has worked out.
+        While no item of the segment is removed, it is the same view as before, with all that it has computed.
         """
-        # A segment's rows were given out one after another, so most segments have none of those removed.
-        first, last = self._span
-        gone = removed[np.searchsorted(removed, first) : np.searchsorted(removed, last, side="right")]
-        before = self._before.get("part")
-        if before is None or not np.array_equal(before[0], gone):
-            allowed = ~np.isin(self.rows, gone) if len(gone) else None
-            exact = self.exact if self.exact.shape[1] else None
-            part = Part(self.packed, allowed, self.coarse, exact, self.scale, self.rows, self.halves)
-            before = self._before["part"] = gone, part
-        return before[1]
+        # Keys are given out one after another, so most segments have none of those removed.
+        first, last = self._key_range
+        removed = tombstones[
+            np.searchsorted(tombstones, first) : np.searchsorted(tombstones, last, side="right")
+        ]
+        if not self._last_view or not np.array_equal(self._last_view[0][0], removed):
+            view = SegmentView(
+                self.packed,
+                allowed=~np.isin(self.item_keys, removed) if len(removed) else None,
+                embeddings_int8=self.embeddings_int8,
+                embeddings=self.embeddings if self.embeddings.shape[1] else None,
+                scale=self.scale,
+                item_keys=self.item_keys,
+                half_sq_norms=self.half_sq_norms,
+            )
+            self._last_view[:] = [(removed, view)]
+        return self._last_view[0][1]
 
     @cached_property
-    def _span(self) -> tuple[int, int]:
-        return int(self.rows.min()), int(self.rows.max())
+    def _key_range(self) -> tuple[int, int]:
+        return int(self.item_keys.min()), int(self.item_keys.max())
 
 
 def segment_path(index: Path, number: int) -> Path:
@@ -144,57 +171,59 @@ def segment_path(index: Path, number: int) -> Path:
     return index / FOLDER / f"{number:08d}"
 
 
-def write_segment(path: Path, block: Block, coding: Coding, model: str) -> str:
-    """Write a block of items as a segment; it is on the disk when this returns its fingerprint."""
-    packed, order = PackedCodes.build(block.codes, coding.sizes, coding.semantic)
-    largest = _largest(block.embeddings)
-    number = np.uint32 if int(block.rows.max()) <= np.iinfo(np.uint32).max else np.uint64
-    arrays = {**packed.arrays(), "rows": block.rows[order].astype(number)}
-    arrays["halves"] = block.halves[order].astype(np.float32)
-    if not coding.told:
+def write_segment(path: Path, block: Block, format: SegmentFormat, model: str) -> str:
+    """Write items as a segment; it is on disk when this returns its fingerprint."""
+    packed, order = PackedCodes.build(block.codes, format.sizes, format.semantic)
+    scale = _scale(block.embeddings)
+    key_dtype = np.uint32 if int(block.item_keys.max()) <= np.iinfo(np.uint32).max else np.uint64
+    arrays = {**packed.arrays(), "item_keys": block.item_keys[order].astype(key_dtype)}
+    arrays["half_sq_norms"] = block.half_sq_norms[order].astype(np.float32)
+    if not format.modality_given:
         arrays["modality"] = block.modality[order].astype(np.uint8)
-    settings = {**asdict(coding), "scale": largest / 127}
+    settings = {**asdict(format), "scale": scale}
     with storage.create(
         path, kind=KIND, format=FORMAT, settings=settings, made_from={"model": model}
     ) as draft:
         for name, array in arrays.items():
             np.save(draft.folder / f"{name}.npy", array)
-        _write_embeddings(draft.folder, block.embeddings, order, largest / 127, coding.embeddings)
+        _write_embeddings(draft.folder, block.embeddings, order, scale, format.embeddings)
         draft.counts["items"] = len(order)
     return storage.read_manifest(path).fingerprint
 
 
-def _largest(embeddings: Embeddings) -> float:
-    """The largest number of all, whatever its sign, and not quite zero."""
-    every = np.arange(embeddings.shape[0])
-    parts = (embeddings[every[start : start + AT_ONCE]] for start in range(0, len(every), AT_ONCE))
-    return max(1e-6, *(float(np.abs(part).max(initial=0)) for part in parts))
+def _scale(embeddings: Embeddings) -> float:
+    """The unit of int8 embeddings: their largest absolute value is 127 of it."""
+    places = np.arange(embeddings.shape[0])
+    blocks = (embeddings[places[start : start + BLOCK]] for start in range(0, len(places), BLOCK))
+    return int8_scale(max(float(np.abs(block).max(initial=0)) for block in blocks))
 
 
-def _write_embeddings(folder: Path, embeddings: Embeddings, order: np.ndarray, scale: float, kept: Kept) -> None:
-    """Write what is kept in sorted order, a part at a time: a block of them is large enough once.
+def _write_embeddings(
+    folder: Path, embeddings: Embeddings, order: np.ndarray, scale: float, kept: KeptEmbeddings
+) -> None:
+    """Write what is kept in sorted order, a block at a time: all of them may not fit into memory twice.
 
-    Not through a memory map: where the disk is full, that ends the process instead of raising an error.
+    Not through a memory map: on a full disk, that ends the process instead of raising an error.
     """
     count, width = embeddings.shape[0], 0 if kept == "none" else embeddings.shape[1]
     with contextlib.ExitStack() as stack:
 
-        def begin(name: str, kind: type[np.generic]) -> BinaryIO:
+        def begin(name: str, dtype: type[np.generic]) -> BinaryIO:
             file = stack.enter_context((folder / name).open("wb"))
-            header = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": (count, width)}
+            header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (count, width)}
             np.lib.format.write_array_header_1_0(file, header)
             return file
 
-        exact = begin("exact.npy", np.float16)
-        coarse = begin("coarse.npy", np.int8) if kept == "int8" else None
-        for start in range(0, len(order) if width else 0, AT_ONCE):
-            rows = embeddings[order[start : start + AT_ONCE]]
-            exact.write(np.ascontiguousarray(rows, np.float16).data)
-            if coarse is not None:
-                coarse.write(np.rint(rows.astype(np.float32) / scale).astype(np.int8).data)
+        half_file = begin("embeddings.npy", np.float16)
+        int8_file = begin("embeddings_int8.npy", np.int8) if kept == "int8" else None
+        for start in range(0, len(order) if width else 0, BLOCK):
+            rows = embeddings[order[start : start + BLOCK]]
+            half_file.write(np.ascontiguousarray(rows, np.float16).data)
+            if int8_file is not None:
+                int8_file.write(to_int8(rows, scale).data)
 
 
-def open_segment(path: Path, coding: Coding, fingerprint: str, *, verify: bool = False) -> Segment:
+def open_segment(path: Path, format: SegmentFormat, fingerprint: str, *, verify: bool = False) -> Segment:
     """The segment at `path`, if it is the one with this fingerprint, and whole. Raises DamagedError."""
     if not path.exists():
         raise DamagedError(f"{path} is gone: bring it back, or make the index again")
@@ -213,28 +242,29 @@ def open_segment(path: Path, coding: Coding, fingerprint: str, *, verify: bool =
         array: np.ndarray = np.load(artifact.file(f"{name}.npy"), mmap_mode="r")
         return array
 
-    kept = [name for name in ("hi", "lo", "firsts", "cells") if f"{name}.npy" in artifact.manifest.files]
+    names = ("hi", "lo", "modality_starts", "cell_starts")
+    kept = [name for name in names if f"{name}.npy" in artifact.manifest.files]
     packed = PackedCodes.from_arrays(
-        {name: mapped(name) for name in kept}, coding.sizes, coding.semantic, count
+        {name: mapped(name) for name in kept}, format.sizes, format.semantic, count
     )
     return Segment(
         fingerprint,
         packed,
-        mapped("rows"),
-        mapped("exact"),
-        mapped("coarse") if coding.embeddings == "int8" else None,
-        mapped("halves"),
+        mapped("item_keys"),
+        mapped("embeddings"),
+        mapped("embeddings_int8") if format.embeddings == "int8" else None,
+        mapped("half_sq_norms"),
         float(settings["scale"]),
-        None if coding.told else mapped("modality"),
+        None if format.modality_given else mapped("modality"),
     )
 
 
-def gather(segments: Sequence[Segment], numbers: np.ndarray) -> np.ndarray:
-    """Exact embeddings float32 [n, width] of items by number, through all segments one after another."""
+def gather_embeddings(segments: Sequence[Segment], rows: np.ndarray) -> np.ndarray:
+    """Embeddings float32 [n, width] of sorted rows, those of all segments numbered one after another."""
     starts = np.cumsum([0, *map(len, segments)])
-    owners = np.searchsorted(starts, numbers, side="right") - 1
-    found = np.empty((len(numbers), segments[0].exact.shape[1]), np.float32)
-    for owner in np.unique(owners):
-        mine = owners == owner
-        found[mine] = segments[owner].exact[numbers[mine] - starts[owner]]
-    return found
+    owner = np.searchsorted(starts, rows, side="right") - 1
+    embeddings = np.empty((len(rows), segments[0].embeddings.shape[1]), np.float32)
+    for number in np.unique(owner):
+        own = owner == number
+        embeddings[own] = segments[number].embeddings[rows[own] - starts[number]]
+    return embeddings

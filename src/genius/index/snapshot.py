@@ -1,8 +1,4 @@
-"""What a search may find: all live items, or those that a filter and a list of ids leave.
-
-A filter is decided by the catalogue, and becomes a mask over the rows of each segment. Masks are remembered
-for the version that they are of, as the same filter often comes again.
-"""
+"""One version of an index, open to be searched, with its filters; and how the folder of an index is made."""
 
 from __future__ import annotations
 
@@ -24,55 +20,14 @@ from genius.index.catalogue import FILE, Catalogue
 from genius.index.decoders import Decoders
 from genius.index.filters import Condition
 from genius.index.searcher import Searcher
-from genius.index.segments import FOLDER, Coding, Segment, open_segment, segment_path
+from genius.index.segments import FOLDER, Segment, SegmentFormat, open_segment, segment_path
 from genius.model import Model
 
-REMEMBERED = 8
-"""How many filters of a version are remembered; each takes 5 bytes a row."""
-FEW = 256
-"""Up to so many rows are found with the others and dropped: to mask them all rows are looked at."""
-
-
-@dataclass(frozen=True, eq=False)
-class Selected:
-    """What finds what is wanted, and the rows to drop from what it finds."""
-
-    searcher: Searcher
-    dropped: Sequence[int]
-
-
-class Selections:
-    """The selections of one version, which the catalogue's thread is reading when it asks for one."""
-
-    def __init__(self, searcher: Searcher, segments: Sequence[Segment]) -> None:
-        self._searcher, self._segments = searcher, segments
-        self._known: OrderedDict[Condition, Searcher] = OrderedDict()
-        self._one = threading.Lock()
-
-    def selected(
-        self, catalogue: Catalogue, condition: Condition | None, exclude: Sequence[int] = ()
-    ) -> Selected:
-        """What finds only the items that fulfil a condition, and none of these rows."""
-        found = self._searcher if condition is None else self.fulfilling(catalogue, condition)
-        if len(exclude) <= FEW and len(exclude) < max(1, len(found)):
-            return Selected(found, exclude)
-        allowed = [~np.isin(segment.rows, exclude) for segment in self._segments]
-        return Selected(found.restricted(allowed), ())
-
-    def fulfilling(self, catalogue: Catalogue, condition: Condition) -> Searcher:
-        """What finds only the items that fulfil a condition. Raises TooLongError."""
-        with self._one:
-            found = self._known.get(condition)
-            if found is not None:
-                self._known.move_to_end(condition)
-                return found
-        rows = catalogue.where(condition)
-        found = self._searcher.restricted([np.isin(segment.rows, rows) for segment in self._segments])
-        with self._one:
-            self._known[condition] = found
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        return found
+CACHED_FILTERS = 8
+"""How many filters of a version are kept; each takes 5 bytes an item."""
+FEW_EXCLUDED = 256
+"""Up to so many excluded items are found with the others and dropped: a mask would cost a pass over all rows.
+"""
 
 
 def is_index(path: Path | str) -> bool:
@@ -80,8 +35,8 @@ def is_index(path: Path | str) -> bool:
     return Path(path, FILE).is_file()
 
 
-def make_folder(path: Path, settings: Mapping[str, Any]) -> None:
-    """Make an empty index at `path`, at one stroke. Raises InputError if something stands there."""
+def create_index_folder(path: Path, settings: Mapping[str, Any]) -> None:
+    """Make an empty index at `path`, atomically. Raises InputError if something stands there."""
     if is_index(path):
         raise InputError("is an index already: open it, or choose another place", path=path)
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
@@ -101,50 +56,102 @@ def make_folder(path: Path, settings: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
-    """The segments of one version by number, and the rows that no longer stand for an item."""
+class Snapshot:
+    """One version: its segments by number, and the keys of items that are removed or replaced."""
 
     version: int
     segments: Mapping[int, Segment]
-    removed: np.ndarray
+    tombstones: np.ndarray
     model: Model
     decoders: Decoders
 
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        catalogue: Catalogue,
+        model: Model,
+        format: SegmentFormat,
+        decoders: Decoders,
+        previous: Snapshot | None,
+    ) -> Snapshot:
+        """The version that this thread reads; segments that are open already stay so. Raises DamagedError."""
+        version = catalogue.state().version
+        if previous is not None and previous.version == version:
+            return previous
+        opened = {} if previous is None else previous.segments
+        segments = {
+            entry.number: opened.get(entry.number)
+            or open_segment(segment_path(path, entry.number), format, entry.fingerprint)
+            for entry in catalogue.segments()
+        }
+        return cls(version, segments, catalogue.tombstones(), model, decoders)
+
     def __len__(self) -> int:
-        return sum(map(len, self.segments.values())) - len(self.removed)
+        return sum(map(len, self.segments.values())) - len(self.tombstones)
 
     @cached_property
     def searcher(self) -> Searcher:
         """What searches this version; made when it is first needed."""
         model, segments = self.model, list(self.segments.values())
         decoder = self.decoders.choose("auto").decoder
-        return Searcher(decoder, model.quantizer, model.rerank_weight, segments, self.removed)
+        return Searcher(decoder, model.quantizer, model.rerank_weight, segments, self.tombstones)
 
     @cached_property
-    def selections(self) -> Selections:
-        """What searches parts of this version."""
-        return Selections(self.searcher, list(self.segments.values()))
+    def filters(self) -> FilterCache:
+        """Searchers for parts of this version."""
+        return FilterCache(self.searcher, list(self.segments.values()))
 
-    def stored(self, row: int) -> tuple[np.ndarray, np.ndarray]:
-        """The code [levels] and the embedding [width] of a row. Raises DamagedError if no segment has it."""
+    def stored(self, item_key: int) -> tuple[np.ndarray, np.ndarray]:
+        """The code [levels] and the embedding [width] of an item. Raises DamagedError if it is gone."""
         for segment in self.segments.values():
-            places = np.flatnonzero(segment.rows == row)[:1]
-            if len(places):
-                return segment.packed.codes(places)[0], segment.exact[places[0]]
-        raise DamagedError(f"no segment holds row {row} of the catalogue: make the index again")
+            rows = np.flatnonzero(segment.item_keys == item_key)[:1]
+            if len(rows):
+                return segment.packed.codes(rows)[0], segment.embeddings[rows[0]]
+        raise DamagedError(f"no segment holds item {item_key} of the catalogue: make the index again")
 
 
-def open_view(
-    path: Path, catalogue: Catalogue, model: Model, coding: Coding, decoders: Decoders, old: View | None
-) -> View:
-    """The version that this thread reads; segments that were open before stay so. Raises DamagedError."""
-    version = catalogue.state().version
-    if old is not None and old.version == version:
-        return old
-    known = {} if old is None else old.segments
-    segments = {
-        entry.number: known.get(entry.number)
-        or open_segment(segment_path(path, entry.number), coding, entry.fingerprint)
-        for entry in catalogue.segments()
-    }
-    return View(version, segments, catalogue.removed(), model, decoders)
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """A searcher that finds what is wanted, and the item keys to drop from what it finds."""
+
+    searcher: Searcher
+    dropped: Sequence[int]
+
+
+class FilterCache:
+    """Searchers restricted by filters, for one version, while the catalogue's thread reads that version.
+
+    The catalogue decides a filter, which becomes a mask over the rows of each segment. The last few are kept,
+    as the same filter often comes again.
+    """
+
+    def __init__(self, searcher: Searcher, segments: Sequence[Segment]) -> None:
+        self._searcher, self._segments = searcher, segments
+        self._cached: OrderedDict[Condition, Searcher] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def select(
+        self, catalogue: Catalogue, condition: Condition | None, exclude: Sequence[int] = ()
+    ) -> Selection:
+        """What finds only the items that fulfil a condition, and none of these item keys."""
+        searcher = self._searcher if condition is None else self.fulfilling(catalogue, condition)
+        if len(exclude) <= FEW_EXCLUDED and len(exclude) < max(1, len(searcher)):
+            return Selection(searcher, exclude)
+        allowed = [~np.isin(segment.item_keys, exclude) for segment in self._segments]
+        return Selection(searcher.restricted(allowed), ())
+
+    def fulfilling(self, catalogue: Catalogue, condition: Condition) -> Searcher:
+        """What finds only the items that fulfil a condition. Raises FilterTimeoutError."""
+        with self._lock:
+            searcher = self._cached.get(condition)
+            if searcher is not None:
+                self._cached.move_to_end(condition)
+                return searcher
+        keys = catalogue.where(condition)
+        searcher = self._searcher.restricted([np.isin(segment.item_keys, keys) for segment in self._segments])
+        with self._lock:
+            self._cached[condition] = searcher
+            if len(self._cached) > CACHED_FILTERS:
+                self._cached.popitem(last=False)
+        return searcher

@@ -1,4 +1,8 @@
-"""One level's codebook, which learns by moving averages instead of gradients."""
+"""Codebooks in training: residual quantization whose vectors learn by moving averages, not by gradients.
+
+`Codebook` is one level, `Codebooks` are all of them with the modality's in front, and `rotation_trick` is one
+of the two ways in which the gradient passes the quantizer.
+"""
 
 from __future__ import annotations
 
@@ -11,61 +15,10 @@ from torch.nn import functional
 
 from genius.data import records
 from genius.errors import InputError
-from genius.quantize.kmeans import kmeans, nearest, sums_by
-
-
-class Codebook(nn.Module):
-    """The vectors of one level, each a moving average of what it stands for."""
-
-    def __init__(self, size: int, width: int) -> None:
-        super().__init__()
-        self.vectors: torch.Tensor
-        self.register_buffer("vectors", torch.zeros(size, width))
-        self.register_buffer("counts", torch.ones(size))
-        self.register_buffer("sums", torch.zeros(size, width))
-        self.register_buffer("carried", torch.ones(size))
-
-    def start(self, vectors: torch.Tensor, counts: torch.Tensor) -> None:
-        """Begin with these vectors, as if each had been used `counts` times a step."""
-        self.vectors.copy_(vectors)
-        self.get_buffer("carried").copy_(counts)
-        self.get_buffer("counts").copy_(counts)
-        self.get_buffer("sums").copy_(vectors * counts[:, None])
-
-    def follow(self, rows: torch.Tensor, codes: torch.Tensor, decay: float) -> None:
-        """Move every used vector towards the mean of its rows."""
-        counts, sums = self.get_buffer("counts"), self.get_buffer("sums")
-        new_counts = torch.bincount(codes, minlength=len(counts)).to(rows.dtype)
-        new_sums = sums_by(rows, codes, len(counts))
-        counts.mul_(decay).add_(new_counts, alpha=1 - decay)
-        sums.mul_(decay).add_(new_sums, alpha=1 - decay)
-        used = new_counts > 0
-        self.vectors[used] = sums[used] / counts[used, None]
-
-    def revive(
-        self, items: torch.Tensor, codes: torch.Tensor, share: float, decay: float, generator: torch.Generator
-    ) -> int:
-        """Start codes that items use less than a share of an even use anew, from items; returns how many.
-
-        Only items count: a code that only queries fall upon leads to nothing. Each takes a row of its own
-        (two equal codes would never part), so at most as many as there are rows, and counts as evenly used
-        at first, so that it has some steps to find what it stands for.
-        """
-        counts, carried = self.get_buffer("counts"), self.get_buffer("carried")
-        even = len(items) / len(counts)
-        carried.mul_(decay).add_(torch.bincount(codes, minlength=len(counts)), alpha=1 - decay)
-        dead = (carried < share * even).nonzero().flatten()[: len(items)]
-        chosen = items[torch.randperm(len(items), generator=generator)[: len(dead)]]
-        self.vectors[dead] = chosen
-        counts[dead] = carried[dead] = even
-        self.get_buffer("sums")[dead] = chosen * even
-        return len(dead)
-
+from genius.quantize.kmeans import kmeans, nearest_centres, sums_by
+from genius.quantize.quantizer import ModalityCode
 
 MODALITIES = len(records.MODALITIES)
-FirstCode = Literal["given", "learned", "classifier", "none"]
-"""What the first code is: the modality as it is known; the nearest of three learned vectors (as published);
-what a classifier says, a mere prefix without a vector; or nothing, all levels being semantic."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +31,20 @@ class CodebookSettings:
     """Codes of each semantic level."""
     sizes: tuple[int, ...] = ()
     """Codes by semantic level, where they differ."""
-    first: FirstCode = "given"
+    modality_code: ModalityCode = "given"
+    """Where the modality code comes from: `given` with the item, the nearest of three `learned` vectors, a
+    `classifier`, or `none`: all levels are semantic."""
     shared: bool = False
     """Whether all semantic levels use one codebook."""
     decay: float = 0.95
     """Of the moving averages."""
-    revive: float = 0.2
-    """A code that is used less than this share of an even use starts anew from some vector; 0 is off."""
+    dead_code_threshold: float = 0.2
+    """A code that items use less than this share of an even use is dead: it restarts from an item's vector;
+    0 is off."""
     iterations: int = 15
     """Of k-means at the start."""
     gradient: Literal["straight", "rotation"] = "straight"
-    """How the gradient passes the quantizer."""
+    """How the gradient passes the quantizer: straight through, or by the rotation trick."""
     gain: float = 1.0
     """Strength of the straight gradient; the reference code has, by its library, the number of levels."""
 
@@ -103,8 +59,8 @@ class CodebookSettings:
             raise InputError("a shared codebook has one size for all levels")
         if not 0 <= self.decay < 1:
             raise InputError("decay should be at least 0 and below 1")
-        if not 0 <= self.revive < 1:
-            raise InputError("revive is a share of an even use: at least 0 and below 1")
+        if not 0 <= self.dead_code_threshold < 1:
+            raise InputError("dead_code_threshold is a share of an even use: at least 0 and below 1")
         if self.iterations < 1:
             raise InputError("iterations of k-means should be at least 1")
 
@@ -116,13 +72,71 @@ class CodebookSettings:
     @property
     def all_sizes(self) -> tuple[int, ...]:
         """Codes by level, the modality's first."""
-        return self.semantic_sizes if self.first == "none" else (MODALITIES, *self.semantic_sizes)
+        return self.semantic_sizes if self.modality_code == "none" else (MODALITIES, *self.semantic_sizes)
+
+
+class Codebook(nn.Module):
+    """The vectors [size, width] of one level, each a moving average of the rows that it codes."""
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        self.vectors: torch.Tensor
+        self.register_buffer("vectors", torch.zeros(size, width))
+        self.register_buffer("counts", torch.ones(size))
+        self.register_buffer("sums", torch.zeros(size, width))
+        self.register_buffer("item_counts", torch.ones(size))
+
+    def init(self, vectors: torch.Tensor, counts: torch.Tensor) -> None:
+        """Begin with these vectors [size, width], as if each had been used `counts` [size] times a step."""
+        self.vectors.copy_(vectors)
+        self.get_buffer("item_counts").copy_(counts)
+        self.get_buffer("counts").copy_(counts)
+        self.get_buffer("sums").copy_(vectors * counts[:, None])
+
+    def ema_update(self, rows: torch.Tensor, codes: torch.Tensor, decay: float) -> None:
+        """Move the vector of every used code towards the mean of its rows [n, width]."""
+        counts, sums = self.get_buffer("counts"), self.get_buffer("sums")
+        new_counts = torch.bincount(codes, minlength=len(counts)).to(rows.dtype)
+        new_sums = sums_by(rows, codes, len(counts))
+        counts.mul_(decay).add_(new_counts, alpha=1 - decay)
+        sums.mul_(decay).add_(new_sums, alpha=1 - decay)
+        used = new_counts > 0
+        self.vectors[used] = sums[used] / counts[used, None]
+
+    def restart_dead_codes(
+        self,
+        items: torch.Tensor,
+        codes: torch.Tensor,
+        threshold: float,
+        decay: float,
+        generator: torch.Generator,
+    ) -> int:
+        """Restart codes that items [n, width] use less than `threshold` of an even use; returns how many.
+
+        Only items count: a code that only queries have leads to nothing. Each dead code takes the row of
+        another item (two equal codes would never part), so at most n restart. A restarted code counts as
+        evenly used, so that it has some steps to find rows of its own.
+        """
+        counts, item_counts = self.get_buffer("counts"), self.get_buffer("item_counts")
+        even = len(items) / len(counts)
+        item_counts.mul_(decay).add_(torch.bincount(codes, minlength=len(counts)), alpha=1 - decay)
+        dead = (item_counts < threshold * even).nonzero().flatten()[: len(items)]
+        chosen = items[torch.randperm(len(items), generator=generator)[: len(dead)]]
+        self.vectors[dead] = chosen
+        counts[dead] = item_counts[dead] = even
+        self.get_buffer("sums")[dead] = chosen * even
+        return len(dead)
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """Codes [n, levels], the quantized vectors [n, width] with their gradient, and how far the residuals are
-    from their code vectors (L_rq: mean over levels, rows and dimensions)."""
+    """What quantizing n vectors gives.
+
+    Attributes:
+        codes: [n, levels].
+        vectors: the quantized vectors [n, width], with their gradient.
+        commitment: L_rq, how far residuals are from their code vectors: mean over levels, rows, dimensions.
+    """
 
     codes: torch.Tensor
     vectors: torch.Tensor
@@ -130,14 +144,14 @@ class Quantized:
 
 
 class Codebooks(nn.Module):
-    """All levels. `first` in the methods is the modality [n] of items, and of queries the wanted one."""
+    """All levels. `modality` [n] in the methods is what an item is, and what a query wants."""
 
     def __init__(self, width: int, settings: CodebookSettings) -> None:
         super().__init__()
         self.width, self.settings = width, settings
-        sizes = settings.semantic_sizes
-        self.modality = Codebook(MODALITIES, width) if settings.first in ("given", "learned") else None
-        self.classifier = nn.Linear(width, MODALITIES) if settings.first == "classifier" else None
+        sizes, kind = settings.semantic_sizes, settings.modality_code
+        self.modality = Codebook(MODALITIES, width) if kind in ("given", "learned") else None
+        self.classifier = nn.Linear(width, MODALITIES) if kind == "classifier" else None
         self.semantic = nn.ModuleList(
             Codebook(size, width) for size in (sizes[:1] if settings.shared else sizes)
         )
@@ -148,21 +162,32 @@ class Codebooks(nn.Module):
         assert isinstance(book, Codebook)
         return book
 
+    def vectors_by_level(self) -> list[torch.Tensor]:
+        """The vectors [codes, width] of every level, the modality's first; a classifier's level has zeros."""
+        semantic = [self.level(number).vectors for number in range(self.settings.levels)]
+        if self.settings.modality_code == "none":
+            return semantic
+        if self.modality is None:
+            return [torch.zeros(MODALITIES, self.width), *semantic]
+        return [self.modality.vectors, *semantic]
+
+    # --- start
+
     @torch.no_grad()
-    def start(
+    def init(
         self,
         vectors: torch.Tensor,
-        first: torch.Tensor,
+        modality: torch.Tensor,
         generator: torch.Generator,
         *,
-        step: int | None = None,
+        step_size: int | None = None,
     ) -> None:
-        """Begin with k-means, level by level, of many vectors.
+        """Begin with k-means, level by level, of many vectors [n, width].
 
-        `step` is how many vectors a step of training will bring: codes begin as if they had been used that
-        much, so that they neither jump at the first step nor cling to where they began.
+        `step_size` is how many vectors a step of training will bring: codes begin as if they had been used
+        that much, so that they neither jump at the first step nor cling to where they began.
 
-        Raises InputError for vectors that are no numbers, all the same, or fewer than a level has codes.
+        Raises InputError for vectors that are not finite, all the same, or fewer than a level has codes.
         """
         check_vectors(vectors)
         largest = max(self.settings.all_sizes)
@@ -171,131 +196,128 @@ class Codebooks(nn.Module):
                 f"{len(vectors)} vectors are too few for {largest} codes a level: "
                 f"take more, or a size of at most {len(vectors)} in the recipe"
             )
-        scale = (step or len(vectors)) / len(vectors)
+        scale = (step_size or len(vectors)) / len(vectors)
         rows, iterations = vectors, self.settings.iterations
         if self.modality is not None:
-            if self.settings.first == "given":
-                centres = _means_by(rows, first)
-                own = first
+            if self.settings.modality_code == "given":
+                centres, own = _means_by_modality(rows, modality), modality
             else:
                 centres, own = kmeans(rows, MODALITIES, iterations=4 * iterations, generator=generator)
             counts = torch.bincount(own, minlength=MODALITIES).clamp(min=1)
-            self.modality.start(centres, counts.to(rows.dtype) * scale)
+            self.modality.init(centres, counts.to(rows.dtype) * scale)
             rows = rows - centres[own]
         for number, size in enumerate(self.settings.semantic_sizes):
             book = self.level(number)
             if number == 0 or not self.settings.shared:
                 centres, own = kmeans(rows, size, iterations=iterations, generator=generator)
                 counts = torch.bincount(own, minlength=size).clamp(min=1)
-                book.start(centres, counts.to(rows.dtype) * scale)
-            rows = rows - book.vectors[nearest(rows, book.vectors)]
+                book.init(centres, counts.to(rows.dtype) * scale)
+            rows = rows - book.vectors[nearest_centres(rows, book.vectors)]
 
-    def first_codes(self, vectors: torch.Tensor, first: torch.Tensor) -> torch.Tensor | None:
-        """The codes of the modality's level, if there is one."""
-        if self.settings.first == "none":
-            return None
-        if self.classifier is not None:
-            codes: torch.Tensor = self.classifier(vectors).argmax(1)
-            return codes
-        if self.settings.first == "given":
-            return first
-        assert self.modality is not None
-        return nearest(vectors, self.modality.vectors)
+    # --- coding
 
-    def quantize(self, vectors: torch.Tensor, first: torch.Tensor) -> Quantized:
-        """Quantize vectors [n, width] greedily, each level coding what the ones before it left over."""
+    def quantize(self, vectors: torch.Tensor, modality: torch.Tensor) -> Quantized:
+        """Quantize vectors [n, width] greedily, each level coding the residual of the ones before it."""
         with torch.no_grad():
-            codes, sums = self._code(vectors, first)
+            codes, sums = self._code(vectors, modality)
             middle = torch.stack(sums).mean(0)
             spread = torch.stack([(part - middle).square().mean() for part in sums]).mean()
         # The mean over levels of ‖z − sum‖² is ‖z − middle‖² and something that does not depend on z.
         commitment = (vectors - middle).square().mean() + spread
-        return Quantized(codes, self._with_gradient(vectors, sums[-1]), commitment)
+        return Quantized(codes, self._pass_gradient(vectors, sums[-1]), commitment)
 
-    def _code(self, vectors: torch.Tensor, first: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    def modality_codes(self, vectors: torch.Tensor, modality: torch.Tensor) -> torch.Tensor | None:
+        """The codes [n] of the modality's level, if there is one."""
+        if self.settings.modality_code == "none":
+            return None
+        if self.classifier is not None:
+            codes: torch.Tensor = self.classifier(vectors).argmax(1)
+            return codes
+        if self.settings.modality_code == "given":
+            return modality
+        assert self.modality is not None
+        return nearest_centres(vectors, self.modality.vectors)
+
+    def _code(self, vectors: torch.Tensor, modality: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Codes [n, levels], and after each codebook the sum of the code vectors so far."""
-        levels, sums, rest = [], [], vectors
-        start = self.first_codes(vectors, first)
-        if start is not None:
-            levels.append(start)
-        if start is not None and self.modality is not None:
-            sums.append(self.modality.vectors[start])
-            rest = vectors - sums[-1]
+        levels, sums, residuals = [], [], vectors
+        modality_codes = self.modality_codes(vectors, modality)
+        if modality_codes is not None:
+            levels.append(modality_codes)
+            if self.modality is not None:
+                sums.append(self.modality.vectors[modality_codes])
+                residuals = vectors - sums[-1]
         for number in range(self.settings.levels):
             book = self.level(number)
-            codes = nearest(rest, book.vectors)
+            codes = nearest_centres(residuals, book.vectors)
             own = book.vectors[codes]
-            rest = rest - own
+            residuals = residuals - own
             levels.append(codes)
             sums.append(sums[-1] + own if sums else own)
         return torch.stack(levels, 1), sums
+
+    def _pass_gradient(self, vectors: torch.Tensor, quantized: torch.Tensor) -> torch.Tensor:
+        if self.settings.gradient == "rotation":
+            return rotation_trick(vectors, quantized)
+        gain = self.settings.gain
+        return gain * vectors + (quantized - gain * vectors).detach()
 
     def prefix_loss(
         self, vectors: torch.Tensor, codes: torch.Tensor, levels: int, temperature: float
     ) -> torch.Tensor:
         """How unlikely the first semantic codes of answers are for queries' vectors, by geometry; summed."""
-        rest, losses = vectors, []
+        residuals, losses = vectors, []
         if self.modality is not None:
-            rest = rest - self.modality.vectors[codes[:, 0]]
-        semantic = codes if self.settings.first == "none" else codes[:, 1:]
+            residuals = residuals - self.modality.vectors[codes[:, 0]]
+        semantic = self._semantic_codes(codes)
         for number in range(min(levels, self.settings.levels)):
             book = self.level(number).vectors.clone()  # it moves before the gradient comes back
-            nearness = 2 * rest @ book.T - book.square().sum(1)
-            losses.append(
-                functional.cross_entropy(nearness / temperature, semantic[:, number], reduction="sum")
-            )
-            rest = rest - book[semantic[:, number]]
+            logits = (2 * residuals @ book.T - book.square().sum(1)) / temperature
+            losses.append(functional.cross_entropy(logits, semantic[:, number], reduction="sum"))
+            residuals = residuals - book[semantic[:, number]]
         return torch.stack(losses).sum()
 
-    def _with_gradient(self, vectors: torch.Tensor, quantized: torch.Tensor) -> torch.Tensor:
-        if self.settings.gradient == "rotation":
-            return rotated(vectors, quantized)
-        gain = self.settings.gain
-        return gain * vectors + (quantized - gain * vectors).detach()
+    def _semantic_codes(self, codes: torch.Tensor) -> torch.Tensor:
+        return codes if self.settings.modality_code == "none" else codes[:, 1:]
+
+    # --- learning
 
     @torch.no_grad()
-    def follow(
+    def ema_update(
         self,
         vectors: torch.Tensor,
         codes: torch.Tensor,
         *,
-        queries: int,
-        revive: bool,
+        num_queries: int,
+        restart_dead: bool,
         generator: torch.Generator,
     ) -> None:
-        """Move all codebooks towards the vectors that were coded so, and start codes anew that no item uses.
+        """Move all codebooks towards the vectors [n, width] that have these codes [n, levels].
 
-        The first `queries` of the vectors are queries', the others items'.
+        The first `num_queries` vectors are queries', the others items'. With `restart_dead`, codes that no
+        item uses restart from items.
         """
-        rest, decay = vectors, self.settings.decay
-        semantic = codes if self.settings.first == "none" else codes[:, 1:]
+        residuals, decay = vectors, self.settings.decay
+        semantic = self._semantic_codes(codes)
         if self.modality is not None:
             before = self.modality.vectors[codes[:, 0]]
-            self.modality.follow(rest, codes[:, 0], decay)
-            rest = rest - before
-        seen: list[torch.Tensor] = []  # what each level coded, by the vectors as they were
+            self.modality.ema_update(residuals, codes[:, 0], decay)
+            residuals = residuals - before
+        coded: list[torch.Tensor] = []  # what each level coded, by the vectors as they were
         for number in range(self.settings.levels):
-            seen.append(rest)
-            rest = rest - self.level(number).vectors[semantic[:, number]]
-        levels = list(zip(seen, semantic.T, strict=True))
-        items = [(rows[queries:], own[queries:]) for rows, own in levels]
+            coded.append(residuals)
+            residuals = residuals - self.level(number).vectors[semantic[:, number]]
+        levels = list(zip(coded, semantic.T, strict=True))
+        items = [(rows[num_queries:], own[num_queries:]) for rows, own in levels]
         if self.settings.shared:
-            levels = [(torch.cat(seen), semantic.T.flatten())]
+            levels = [(torch.cat(coded), semantic.T.flatten())]
             items = [(torch.cat([rows for rows, _ in items]), torch.cat([own for _, own in items]))]
+        threshold = self.settings.dead_code_threshold
         for number, (rows, own) in enumerate(levels):
             book = self.level(number)
-            book.follow(rows, own, decay)
-            if revive and self.settings.revive:
-                book.revive(*items[number], self.settings.revive, decay, generator)
-
-    def arrays(self) -> list[torch.Tensor]:
-        """The vectors of every level, the modality's first; a classifier's level has zeros."""
-        semantic = [self.level(number).vectors for number in range(self.settings.levels)]
-        if self.settings.first == "none":
-            return semantic
-        if self.modality is None:
-            return [torch.zeros(MODALITIES, self.width), *semantic]
-        return [self.modality.vectors, *semantic]
+            book.ema_update(rows, own, decay)
+            if restart_dead and threshold:
+                book.restart_dead_codes(*items[number], threshold, decay, generator)
 
 
 def check_vectors(vectors: torch.Tensor) -> None:
@@ -306,26 +328,26 @@ def check_vectors(vectors: torch.Tensor) -> None:
         raise InputError("all vectors are the same, so there is nothing to tell items apart by")
 
 
-def rotated(vectors: torch.Tensor, quantized: torch.Tensor) -> torch.Tensor:
-    """The quantized vectors, with the gradient of the rotation and scaling that leads there (Fifty et al.,
-    arXiv 2410.06424)."""
+def rotation_trick(vectors: torch.Tensor, quantized: torch.Tensor) -> torch.Tensor:
+    """The quantized vectors, with the gradient of the rotation and scaling from the vectors to them (Fifty et
+    al., arXiv 2410.06424)."""
     length, target_length = vectors.norm(dim=1, keepdim=True), quantized.norm(dim=1, keepdim=True)
     unit = (vectors / length.clamp(min=1e-6)).detach()
     target = (quantized / target_length.clamp(min=1e-6)).detach()
     between = functional.normalize(unit + target, dim=1).detach()
-    turned = (
+    rotated = (
         vectors
         - 2 * (vectors * between).sum(1, keepdim=True) * between
         + 2 * (vectors * unit).sum(1, keepdim=True) * target
     )
-    scaled: torch.Tensor = turned * (target_length / length.clamp(min=1e-6)).detach()
+    scaled: torch.Tensor = rotated * (target_length / length.clamp(min=1e-6)).detach()
     return scaled
 
 
-def _means_by(rows: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
+def _means_by_modality(rows: torch.Tensor, modality: torch.Tensor) -> torch.Tensor:
     """The mean row of each modality; of one that does not occur, the mean of all."""
     means = rows.mean(0, keepdim=True).repeat(MODALITIES, 1)
     for number in range(MODALITIES):
-        if bool((groups == number).any()):
-            means[number] = rows[groups == number].mean(0)
+        if bool((modality == number).any()):
+            means[number] = rows[modality == number].mean(0)
     return means

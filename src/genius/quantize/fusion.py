@@ -2,8 +2,8 @@
 
     z = λ·x + (1 − λ)·y + MLP([x; y]), of unit length, with λ from a small network of its own
 
-x is what stage 0 makes of the picture alone, y what it makes of the text alone. Beside the published form the
-embedding that stage 0 made of both together may be added, so that nothing it knows of the two is lost.
+x is what stage 0 makes of the image alone, y what it makes of the text alone. Unlike the published form, the
+joined embedding that stage 0 makes of both may be added, so that nothing it knows of the two is lost.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FusionSettings:
 
 
 class Fusion(nn.Module):
-    """Parts of n records [n, width] to vectors [n, width] of unit length."""
+    """From the parts of n records [n, width] to vectors [n, width] of unit length."""
 
     def __init__(self, width: int, settings: FusionSettings) -> None:
         super().__init__()
@@ -43,11 +43,11 @@ class Fusion(nn.Module):
         self.image_projection = nn.Linear(width, hidden)
         if settings.with_embedding:
             self.embedding_projection = nn.Linear(width, hidden)
-        seen = (3 if settings.with_embedding else 2) * hidden
+        inner = (3 if settings.with_embedding else 2) * hidden
         self.dropout = nn.Dropout(settings.dropout)
-        self.mix = nn.Sequential(nn.Linear(seen, seen), nn.ReLU(), nn.Linear(seen, width))
-        self.share = nn.Sequential(nn.Linear(seen, hidden), nn.ReLU(), nn.Linear(hidden, 1))
-        # Training starts from the plain mixture: as good as stage 0, which the network then bends.
+        self.mix = nn.Sequential(nn.Linear(inner, inner), nn.ReLU(), nn.Linear(inner, width))
+        self.share = nn.Sequential(nn.Linear(inner, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+        # Training starts from the plain mixture, which is as good as stage 0, and learns what to add.
         nn.init.zeros_(self.mix[2].weight)  # type: ignore[arg-type]
         nn.init.zeros_(self.mix[2].bias)  # type: ignore[arg-type]
 
@@ -59,14 +59,14 @@ class Fusion(nn.Module):
         text: torch.Tensor,
         has_text: torch.Tensor,
     ) -> torch.Tensor:
-        """The vectors; where a part is absent, what stands in its place does not matter."""
+        """The vectors [n, width]; the values of an absent part are ignored, whatever they are."""
         nothing = torch.zeros((), dtype=embeddings.dtype)
         image = torch.where(has_image[:, None], image, nothing)
         text = torch.where(has_text[:, None], text, nothing)
-        seen = [self.text_projection(text), self.image_projection(image)]
+        projected = [self.text_projection(text), self.image_projection(image)]
         if self.settings.with_embedding:
-            seen.append(self.embedding_projection(embeddings))
-        looked = self.dropout(torch.cat(seen, dim=1).relu())
-        share = self.share(looked).sigmoid()
-        mixed = share * image + (1 - share) * text + self.mix(looked)
+            projected.append(self.embedding_projection(embeddings))
+        hidden = self.dropout(torch.cat(projected, dim=1).relu())
+        share = self.share(hidden).sigmoid()
+        mixed = share * image + (1 - share) * text + self.mix(hidden)
         return functional.normalize(mixed + embeddings if self.settings.with_embedding else mixed, dim=1)

@@ -1,4 +1,4 @@
-"""What the fusion looks at: each record's picture part and text part, and the two joined."""
+"""What the fusion reads of records: their image part, their text part, and their joined embedding φ."""
 
 from __future__ import annotations
 
@@ -10,18 +10,39 @@ import numpy as np
 
 @dataclass(frozen=True)
 class FusionInputs:
-    """Parts of n records [n, width] in float16 or float32.
+    """The parts of n records, in float16 or float32.
 
-    A record with one part is that part joined, so only records with both have rows of their own for parts:
-    `both` is a record's row in `images` and `texts`, or -1.
+    The image part is the embedding of a record's image alone, the text part that of its text alone. A record
+    with only one of them has it as its joined embedding, so parts are stored for records with both only.
+
+    Attributes:
+        embeddings: joined embeddings φ (of image and text together), [n, width].
+        has_image: whether a record has an image, bool [n].
+        has_text: whether it has a text, bool [n].
+        part_rows: the row of a record with both in the two arrays below, or -1, [n].
+        image_parts: [records with both, width].
+        text_parts: [records with both, width].
     """
 
     embeddings: np.ndarray
     has_image: np.ndarray
     has_text: np.ndarray
-    both: np.ndarray
-    images: np.ndarray
-    texts: np.ndarray
+    part_rows: np.ndarray
+    image_parts: np.ndarray
+    text_parts: np.ndarray
+
+    @classmethod
+    def from_parts(
+        cls,
+        embeddings: np.ndarray,
+        image: tuple[np.ndarray, np.ndarray],
+        text: tuple[np.ndarray, np.ndarray],
+    ) -> FusionInputs:
+        """From joined embeddings [n, width] and both parts: rows [n, width], and which are present [n]."""
+        (image_parts, has_image), (text_parts, has_text) = image, text
+        both = has_image & has_text
+        part_rows = np.where(both, np.cumsum(both) - 1, -1)
+        return cls(embeddings, has_image, has_text, part_rows, image_parts[both], text_parts[both])
 
     def __len__(self) -> int:
         return len(self.embeddings)
@@ -32,12 +53,12 @@ class FusionInputs:
         return int(self.embeddings.shape[1])
 
     def __getitem__(self, rows: np.ndarray | slice) -> dict[str, np.ndarray]:
-        """The inputs of the fusion for these records, by name."""
+        """The inputs of the fusion for these records by name, float32 or bool."""
         embeddings = self.embeddings[rows].astype(np.float32)
-        both = self.both[rows]
-        own = both >= 0
+        part_rows = self.part_rows[rows]
+        both = part_rows >= 0
         image, text = embeddings.copy(), embeddings.copy()
-        image[own], text[own] = self.images[both[own]], self.texts[both[own]]
+        image[both], text[both] = self.image_parts[part_rows[both]], self.text_parts[part_rows[both]]
         return {
             "embeddings": embeddings,
             "image": image,
@@ -47,26 +68,20 @@ class FusionInputs:
         }
 
 
-def gather(
-    embeddings: np.ndarray, image: tuple[np.ndarray, np.ndarray], text: tuple[np.ndarray, np.ndarray]
-) -> FusionInputs:
-    """Parts from rows of joined embeddings, and of both parts with which of them are there."""
-    both = image[1] & text[1]
-    numbers = np.where(both, np.cumsum(both) - 1, -1)
-    return FusionInputs(embeddings, image[1], text[1], numbers, image[0][both], text[0][both])
-
-
 def concatenate(blocks: Sequence[FusionInputs]) -> FusionInputs:
-    """Parts of several blocks of records, one after the other."""
+    """The parts of several blocks of records, one after the other."""
     if len(blocks) == 1:
         return blocks[0]
-    before = np.cumsum([0, *(len(block.images) for block in blocks)])
-    both = [np.where(block.both >= 0, block.both + n, -1) for block, n in zip(blocks, before, strict=False)]
+    starts = np.cumsum([0, *(len(block.image_parts) for block in blocks)])
+    part_rows = [
+        np.where(block.part_rows >= 0, block.part_rows + start, -1)
+        for block, start in zip(blocks, starts, strict=False)
+    ]
     return FusionInputs(
         np.concatenate([block.embeddings for block in blocks]),
         np.concatenate([block.has_image for block in blocks]),
         np.concatenate([block.has_text for block in blocks]),
-        np.concatenate(both),
-        np.concatenate([block.images for block in blocks]),
-        np.concatenate([block.texts for block in blocks]),
+        np.concatenate(part_rows),
+        np.concatenate([block.image_parts for block in blocks]),
+        np.concatenate([block.text_parts for block in blocks]),
     )

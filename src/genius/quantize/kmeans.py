@@ -1,4 +1,4 @@
-"""Lloyd's k-means, for the start of codebooks."""
+"""Lloyd's k-means, which codebooks start from."""
 
 from __future__ import annotations
 
@@ -7,25 +7,16 @@ import torch
 from genius.errors import InputError
 
 BLOCK = 8192
-
-
-def nearest(rows: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
-    """The number of the nearest centre of each row; of equally near ones the first."""
-    half_squares = 0.5 * centres.square().sum(1)
-    found = [
-        (rows[start : start + BLOCK] @ centres.T - half_squares).argmax(1)
-        for start in range(0, len(rows), BLOCK)
-    ]
-    return torch.cat(found) if found else torch.zeros(0, dtype=torch.long)
+"""Rows that are compared with all centres at a time."""
 
 
 def kmeans(
     rows: torch.Tensor, count: int, *, iterations: int, generator: torch.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`count` centres of the rows, and each row's own.
+    """`count` centres [count, width] of the rows [n, width], and the number [n] of each row's own.
 
     Starts from rows drawn at random; a centre that loses all its rows moves to the row that is farthest from
-    its own centre. Ends early when nothing changes any more. Raises InputError if there are fewer rows than
+    its own centre. Ends early when no row changes its centre. Raises InputError if there are fewer rows than
     centres.
     """
     if len(rows) < count:
@@ -33,14 +24,24 @@ def kmeans(
             f"{len(rows)} vectors are too few for {count} codes: take more, or at most {len(rows)} codes"
         )
     centres = rows[torch.randperm(len(rows), generator=generator)[:count]].clone()
-    own = nearest(rows, centres)
+    own = nearest_centres(rows, centres)
     for _ in range(iterations):
         centres = _means(rows, own, centres)
-        moved = nearest(rows, centres)
+        moved = nearest_centres(rows, centres)
         if torch.equal(moved, own):
             break
         own = moved
     return centres, own
+
+
+def nearest_centres(rows: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
+    """The number [n] of the centre that is nearest to each row [n, width]; of equally near ones the first."""
+    half_sq_norms = 0.5 * centres.square().sum(1)
+    blocks = [
+        (rows[start : start + BLOCK] @ centres.T - half_sq_norms).argmax(1)
+        for start in range(0, len(rows), BLOCK)
+    ]
+    return torch.cat(blocks) if blocks else torch.zeros(0, dtype=torch.long)
 
 
 def sums_by(rows: torch.Tensor, groups: torch.Tensor, count: int) -> torch.Tensor:

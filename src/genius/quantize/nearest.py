@@ -1,6 +1,6 @@
-"""The code of each row, exactly: bytes rule out nearly all codes, and double precision decides on the rest.
+"""The nearest code of each row, exactly: int8 products rule out nearly all codes, float64 decides the rest.
 
-A product of bytes takes a quarter of the time of one in single precision. What rounding to bytes can do to a
+An int8 product takes a quarter of the time of one in single precision. What rounding to int8 can do to a
 score is bounded by the lengths of what was rounded off, so every code that could be the best is compared.
 """
 
@@ -10,24 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from genius.jit import compiled, compiled_loosely, frozen
+from genius.jit import compiled, compiled_fastmath, frozen
 from genius.runtime import session
 
 FEW = 8
-"""Up to so many codes are all compared in double precision."""
+"""A codebook of up to this many codes is compared in double precision as a whole."""
 BYTE = 90
 """Numbers are rounded to -90 … 90. Processors that add up pairs of products in 16 bits, up to 2 · 180 · 90,
 then do not overflow."""
 WIDEST = 2**31 // (2 * BYTE * BYTE)
-"""Sums of more products could overflow 32 bits."""
+"""From this width on, sums of products could overflow 32 bits."""
 ROUNDING = 4e-6
-"""More than single precision can be wrong by where bounds are added up, in units of their largest part."""
+"""An upper limit of single precision's error where bounds are added up, in units of their largest part."""
 DOUBT = 4 * float(np.finfo(np.float64).eps)
-"""More than double precision can be wrong by for each number added up, in units of the sum's parts."""
+"""An upper limit of double precision's error for each number added up, in units of the sum's parts."""
 GROUPS = 64
-"""Of so many groups of codes the highest bounds are kept, so that few bounds are looked at one by one."""
+"""Codes are divided into this many groups, whose highest bounds are kept: few bounds are then read one by
+one."""
 LANES = 32
-"""So many sums are added to at once."""
+"""Sums that are added to at once."""
 UINT8, INT8, INT32 = 2, 3, 6
 """ONNX's numbers of them."""
 
@@ -35,33 +36,37 @@ UINT8, INT8, INT32 = 2, 3, 6
 class Nearest:
     """Finds the code of largest rows · book + offsets; of equal ones the first.
 
-    Scores are summed up in double precision and in one order, so a row's code is the same in any company.
+    Scores are summed up in double precision and in one order, so codes are batch-invariant.
+
+    Args:
+        book: the vectors of the codes, float32 [codes, width].
+        offsets: float64 [codes]; minus half the squared lengths of the vectors make it the nearest code.
     """
 
     def __init__(self, book: np.ndarray, offsets: np.ndarray) -> None:
         # Repeated codes are never chosen; a level that had few different vectors to learn from has many.
-        firsts: dict[tuple[bytes, float], int] = {}
-        for number, (vector, offset) in enumerate(zip(book, offsets.tolist(), strict=True)):
-            firsts.setdefault((vector.tobytes(), offset), number)
-        self._numbers = np.array(list(firsts.values()))
-        self._book = frozen(book if len(firsts) == len(book) else book[self._numbers])
-        self._offsets = offsets[self._numbers].astype(np.float64)
+        distinct: dict[tuple[bytes, float], int] = {}
+        for code, (vector, offset) in enumerate(zip(book, offsets.tolist(), strict=True)):
+            distinct.setdefault((vector.tobytes(), offset), code)
+        self._distinct = np.array(list(distinct.values()))
+        self._book = frozen(book if len(distinct) == len(book) else book[self._distinct])
+        self._offsets = offsets[self._distinct].astype(np.float64)
         self._product: Any = None
-        if len(self._numbers) > FEW and book.shape[1] < WIDEST:
+        if len(self._distinct) > FEW and book.shape[1] < WIDEST:
             self._prepare()
 
     def _prepare(self) -> None:
-        """Round the vectors e of codes to bytes as they lie around their centre c, where they are shortest:
+        """Round the vectors e of codes to int8 as they lie around their centre c, where they are shortest:
         row · e = row · c + (row - c) · (e - c) + c · (e - c), and all codes have the first part in common, as
         well as the mean of the last one and the offsets."""
         self._centre = self._book.mean(0, dtype=np.float64)
-        rounded, told = _rounded(self._book, self._centre)
+        rounded, stats = _rounded(self._book, self._centre)
         self._product = session(_product_graph((rounded - np.uint8(BYTE)).view(np.int8)), threads=1)
-        steps, errors, kept, common = told.T
+        steps, errors, kept, common = stats.T
         lengths, fixed = kept + errors, common - self._centre @ self._centre + self._offsets
         mean = float(fixed.mean())
         fixed -= mean
-        coarsest, longest, deepest = (float(np.abs(one).max()) or 1.0 for one in (steps, lengths, fixed))
+        coarsest, longest, deepest = (float(np.abs(part).max()) or 1.0 for part in (steps, lengths, fixed))
         table = np.stack([steps / coarsest, fixed / deepest, lengths / longest, errors / longest])
         self._table = table.astype(np.float32)
         distance, highest = float(np.linalg.norm(self._centre)), float(np.abs(self._offsets).max())
@@ -69,26 +74,27 @@ class Nearest:
 
     def codes(self, rows: np.ndarray) -> np.ndarray:
         """Codes [n] of rows float32 [n, width] of finite numbers."""
-        found = np.zeros(len(rows), np.int64)
+        best = np.zeros(len(rows), np.int64)
         if self._product is None:
-            _compare_all(rows, self._book, self._offsets, found)
+            _compare_all(rows, self._book, self._offsets, best)
         else:
-            rounded, told = _rounded(rows, self._centre)
+            rounded, stats = _rounded(rows, self._centre)
             (products,) = self._product.run(None, {"rows": rounded})
-            _decide(rows, products, told, self._table, self._scales, self._book, self._offsets, found)
-        return self._numbers[found]
+            _decide(rows, products, stats, self._table, self._scales, self._book, self._offsets, best)
+        return self._distinct[best]
 
 
 def _rounded(rows: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    rounded, told = np.empty(rows.shape, np.uint8), np.empty((len(rows), 4))
-    _round(frozen(rows), centre, rounded, told)
-    return rounded, told
+    """Rows rounded around a centre, uint8 [n, width], and the `stats` [n, 4] of `_round`."""
+    rounded, stats = np.empty(rows.shape, np.uint8), np.empty((len(rows), 4))
+    _round(frozen(rows), centre, rounded, stats)
+    return rounded, stats
 
 
-@compiled_loosely
-def _round(rows: np.ndarray, centre: np.ndarray, rounded: np.ndarray, told: np.ndarray) -> None:
-    """Write rows - centre in steps to `rounded`, where BYTE is zero, and tell of each row what a step is, the
-    length of what was rounded off, the length of what was kept, and the product of row and centre."""
+@compiled_fastmath
+def _round(rows: np.ndarray, centre: np.ndarray, rounded: np.ndarray, stats: np.ndarray) -> None:
+    """Write rows - centre in steps to `rounded`, where BYTE is zero, and to `stats` of each row the size of a
+    step, the length of what was rounded off, the length of what was kept, and the product row · centre."""
     sizes = np.empty(len(centre))
     for number in range(len(rows)):
         row, common, off, kept = rows[number], 0.0, 0.0, 0.0
@@ -103,13 +109,13 @@ def _round(rows: np.ndarray, centre: np.ndarray, rounded: np.ndarray, told: np.n
             rounded[number, place] = np.uint8(np.int32(whole) + np.int32(BYTE))
             off += (exact - whole) ** 2
             kept += whole**2
-        told[number, 0], told[number, 1] = step, step * np.sqrt(off)
-        told[number, 2], told[number, 3] = step * np.sqrt(kept), common
+        stats[number, 0], stats[number, 1] = step, step * np.sqrt(off)
+        stats[number, 2], stats[number, 3] = step * np.sqrt(kept), common
 
 
-@compiled_loosely
+@compiled_fastmath
 def _largest(sizes: np.ndarray) -> Any:
-    """The largest of some sizes, which are spoiled: by halves, as maxima of two arrays are quick."""
+    """The largest size, by taking maxima of two halves, which is quick; overwrites `sizes`."""
     while len(sizes) > 1:
         half = (len(sizes) + 1) // 2
         low, high = sizes[:half], sizes[half:]
@@ -119,22 +125,24 @@ def _largest(sizes: np.ndarray) -> Any:
     return sizes[0]
 
 
-@compiled_loosely
+@compiled_fastmath
 def _bounds(
     products: np.ndarray,
     table: np.ndarray,
     step: Any,
-    away: Any,
+    fixed: Any,
     off: Any,
     kept: Any,
     bounds: np.ndarray,
     tops: np.ndarray,
 ) -> None:
-    """Write the highest that each code's score can be, and the highest of each group of codes, which are not
-    neighbours: maxima of neighbours would be taken one by one."""
-    steps, aways, lengths, errors = table[0], table[1], table[2], table[3]
+    """Write the upper bound of each code's score to `bounds`, and the highest of each group to `tops`.
+
+    The codes of a group are not neighbours: maxima of neighbours would be taken one by one.
+    """
+    steps, fixed_parts, lengths, errors = table[0], table[1], table[2], table[3]
     for code in range(len(products)):
-        bound = np.float32(products[code]) * (step * steps[code]) + away * aways[code]
+        bound = np.float32(products[code]) * (step * steps[code]) + fixed * fixed_parts[code]
         bounds[code] = bound + (off * lengths[code] + kept * errors[code])
     groups = len(tops)
     tops[:] = bounds[:groups]
@@ -148,12 +156,12 @@ def _bounds(
 def _decide(
     rows: np.ndarray,
     products: np.ndarray,
-    told: np.ndarray,
+    stats: np.ndarray,
     table: np.ndarray,
     scales: tuple[float, float, float, float, float, float],
     book: np.ndarray,
     offsets: np.ndarray,
-    found: np.ndarray,
+    best_codes: np.ndarray,
 ) -> None:
     """Compare the most promising code of each row exactly, and then all that may still be better."""
     mean, coarsest, longest, deepest, distance, highest = scales
@@ -161,7 +169,12 @@ def _decide(
     groups, lanes = min(GROUPS, len(book)), np.empty(LANES)
     bounds, tops = np.empty(len(book), np.float32), np.empty(groups, np.float32)
     for number in range(len(rows)):
-        step, off, kept, common = told[number, 0], told[number, 1], told[number, 2], told[number, 3] + mean
+        step, off, kept, common = (
+            stats[number, 0],
+            stats[number, 1],
+            stats[number, 2],
+            stats[number, 3] + mean,
+        )
         # In this unit no part of a score is more than one, however long or short the vectors are.
         unit = (kept + off) * longest + deepest
         _bounds(
@@ -189,11 +202,11 @@ def _decide(
                 if score > most or (score == most and code < best):
                     best, most = code, score
                     least = (most - common) / unit - slack
-        found[number] = best
+        best_codes[number] = best
 
 
 @compiled
-def _compare_all(rows: np.ndarray, book: np.ndarray, offsets: np.ndarray, found: np.ndarray) -> None:
+def _compare_all(rows: np.ndarray, book: np.ndarray, offsets: np.ndarray, best_codes: np.ndarray) -> None:
     """Compare all codes exactly."""
     lanes = np.empty(LANES)
     for number in range(len(rows)):
@@ -201,7 +214,7 @@ def _compare_all(rows: np.ndarray, book: np.ndarray, offsets: np.ndarray, found:
         for code in range(len(book)):
             score = _score(rows[number], book[code], lanes) + offsets[code]
             if score > most:
-                found[number], most = code, score
+                best_codes[number], most = code, score
 
 
 @compiled
@@ -221,7 +234,7 @@ def _score(row: np.ndarray, vector: np.ndarray, lanes: np.ndarray) -> Any:
 
 
 def _product_graph(book: np.ndarray) -> bytes:
-    """An ONNX graph from rows in bytes [n, width] to their products int32 [n, codes] with a codebook int8.
+    """An ONNX graph from rows uint8 [n, width] to their products int32 [n, codes] with a codebook int8.
 
     Written byte by byte: the package `onnx`, which would do it, is for training only.
     """
@@ -237,7 +250,7 @@ def _product_graph(book: np.ndarray) -> bytes:
 
 
 def _matrix(name: bytes, kind: int, width: int) -> bytes:
-    """An ONNX graph's matrix [n, width] that comes in or goes out."""
+    """An ONNX graph's input or output [n, width]."""
     shape = _field(1, _field(2, b"n")) + _field(1, _field(1, width))
     return _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, shape)))
 

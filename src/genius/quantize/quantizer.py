@@ -1,4 +1,4 @@
-"""What first codes stand for: a learned one means what most of its items are."""
+"""The quantizer as searching uses it: from vectors to codes and back, without torch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -17,62 +17,56 @@ from genius.runtime import cores
 if TYPE_CHECKING:
     from genius.quantize.nearest import Nearest
 
-
-def majority(codes: np.ndarray, modality: np.ndarray, quantizer: Quantizer) -> list[int]:
-    """Which modality most items with each first code have; of a code that none has, its own number."""
-    if quantizer.first == "none":
-        return []
-    table = np.zeros((quantizer.sizes[0], len(MODALITIES)), np.int64)
-    np.add.at(table, (codes[:, 0], modality), 1)
-    return [int(row.argmax()) if row.any() else number for number, row in enumerate(table)]
-
-
-def wanted_codes(modality_of: list[int], want: int, count: int) -> np.ndarray | None:
-    """The first code of queries that want a modality; any where no code stands for it alone."""
-    if not modality_of:
-        return None
-    fitting = [code for code, modality in enumerate(modality_of) if modality == want]
-    return np.full(count, fitting[0] if len(fitting) == 1 else -1)
-
+ModalityCode = Literal["given", "learned", "classifier", "none"]
+"""Where the modality code, the first of a code, comes from: it is the known modality (`given`); the nearest
+of three learned vectors (`learned`, as published); what a linear classifier says, a prefix without a vector
+(`classifier`); or there is none and all levels are semantic (`none`)."""
 
 BLOCK = 256
-FIRST = ("given", "learned", "classifier", "none")
+"""Vectors that a thread codes at a time."""
 
 
 class Quantizer:
-    """Codebooks, coarse to fine. Each level codes what the levels before it left over of a vector.
+    """Codebooks, coarse to fine: each level codes the residual that the levels before it left of a vector.
 
-    The first level is the modality's if `first` is not "none": `given` with the item, the nearest vector
-    (`learned`), or what a linear `classifier` (weights [3, width], biases [3]) says.
+    Args:
+        codebooks: the vectors of each level, [codes, width].
+        modality_code: where the first code comes from; if it is "none", all levels are semantic.
+        classifier: its weights [3, width] and biases [3], if that is a classifier.
+
+    Raises InputError for codebooks that don't fit together.
     """
 
     def __init__(
         self,
         codebooks: Sequence[np.ndarray],
         *,
-        first: str = "given",
+        modality_code: str = "given",
         classifier: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.codebooks = [np.ascontiguousarray(book, np.float32) for book in codebooks]
-        self.first, self.classifier = first, classifier
+        self.modality_code, self.classifier = modality_code, classifier
         if {book.ndim for book in self.codebooks} != {2} or len({b.shape[1] for b in self.codebooks}) != 1:
             raise InputError("codebooks should be arrays [codes, width], all of the same width")
         if not all(1 <= len(book) <= 65536 and np.isfinite(book).all() for book in self.codebooks):
             raise InputError("a codebook should have 1 to 65536 vectors of finite numbers")
-        if first not in FIRST or (first == "classifier") != (classifier is not None):
+        kinds = get_args(ModalityCode)
+        if modality_code not in kinds or (modality_code == "classifier") != (classifier is not None):
             raise InputError(
-                f"the first code should be one of {', '.join(FIRST)}, and only a classifier has weights"
+                f"modality_code should be one of {', '.join(kinds)}, and only a classifier has weights"
             )
 
     @classmethod
-    def open(cls, path: Path, first: str) -> Quantizer:
-        """The quantizer in a file, with what its first level is."""
+    def open(cls, path: Path, modality_code: str) -> Quantizer:
+        """The quantizer whose vectors `write` wrote to a file."""
         from safetensors.numpy import load_file
 
         arrays = load_file(path)
         books = [arrays[f"level_{number}"] for number in range(sum(name[:6] == "level_" for name in arrays))]
-        told = [arrays[name] for name in ("classifier.weight", "classifier.bias") if name in arrays]
-        return cls(books, first=first, classifier=(told[0], told[1]) if told else None)
+        classifier = None
+        if "classifier.weight" in arrays:
+            classifier = arrays["classifier.weight"], arrays["classifier.bias"]
+        return cls(books, modality_code=modality_code, classifier=classifier)
 
     def write(self, path: Path) -> None:
         """Write all vectors to a file."""
@@ -85,14 +79,15 @@ class Quantizer:
 
     @cached_property
     def _levels(self) -> list[Nearest]:
-        """What finds the codes of each level. Searching needs none, and numba takes a while to import."""
+        """Finds the codes of each level; made late, as searching needs none and numba is slow to import."""
         from genius.quantize.nearest import Nearest
 
-        told = [(book, -0.5 * np.square(book, dtype=np.float64).sum(1)) for book in self.codebooks]
+        # The nearest code has the largest product with the residual less half its squared length.
+        scorers = [(book, -0.5 * np.square(book, dtype=np.float64).sum(1)) for book in self.codebooks]
         if self.classifier is not None:
             weights, biases = self.classifier
-            told[0] = np.ascontiguousarray(weights, np.float32), biases
-        return [Nearest(*one) for one in told]
+            scorers[0] = np.ascontiguousarray(weights, np.float32), biases
+        return [Nearest(vectors, offsets) for vectors, offsets in scorers]
 
     @property
     def width(self) -> int:
@@ -106,42 +101,42 @@ class Quantizer:
 
     @property
     def semantic(self) -> int:
-        """The number of the first level that codes meaning."""
-        return 0 if self.first == "none" else 1
+        """The first semantic level: 1 behind a modality code, else 0."""
+        return 0 if self.modality_code == "none" else 1
 
     def codes(self, vectors: np.ndarray, modality: np.ndarray | None = None) -> np.ndarray:
-        """Codes [n, levels] of vectors [n, width]; a vector's code does not depend on its company.
+        """Codes uint16 [n, levels] of vectors [n, width]; batch-invariant.
 
-        `modality` [n] is needed if the first code is given. Vectors may be of any float type and mapped from
-        a file: they are read block by block. Raises InputError for vectors of another width or that are no
-        numbers.
+        `modality` [n] is needed if the modality code is given. Vectors may be of any float type and mapped
+        from a file: they are read block by block. Raises InputError for vectors of another width or that are
+        not finite.
         """
         if vectors.ndim != 2 or vectors.shape[1] != self.width:
             raise InputError(
                 f"vectors should be [n, {self.width}], but are {list(vectors.shape)}: "
                 "they come from another model"
             )
-        given = self._given(modality, len(vectors))
-        found = np.empty((len(vectors), len(self.codebooks)), np.uint16)
+        given = self._given_codes(modality, len(vectors))
+        codes = np.empty((len(vectors), len(self.codebooks)), np.uint16)
         block = max(1, min(BLOCK, -(-len(vectors) // cores())))
-        levels = self._levels  # made before threads look for them
+        levels = self._levels  # made here, not by several threads at once
 
-        def code(start: int) -> None:
-            part = slice(start, start + block)
-            rows = np.array(vectors[part], np.float32, order="C")
-            if not np.isfinite(rows).all():
+        def code_block(start: int) -> None:
+            rows = slice(start, start + block)
+            residuals = np.array(vectors[rows], np.float32, order="C")
+            if not np.isfinite(residuals).all():
                 raise InputError("some vectors are NaN or infinite: encode these items again")
             for level, book in enumerate(self.codebooks):
-                codes = given[part] if given is not None and level == 0 else levels[level].codes(rows)
-                found[part, level] = codes
-                rows -= book[codes]
+                own = given[rows] if given is not None and level == 0 else levels[level].codes(residuals)
+                codes[rows, level] = own
+                residuals -= book[own]
 
         with ThreadPoolExecutor(cores()) as threads:
-            list(threads.map(code, range(0, len(vectors), block)))
-        return found
+            list(threads.map(code_block, range(0, len(vectors), block)))
+        return codes
 
-    def _given(self, modality: np.ndarray | None, count: int) -> np.ndarray | None:
-        if self.first != "given":
+    def _given_codes(self, modality: np.ndarray | None, count: int) -> np.ndarray | None:
+        if self.modality_code != "given":
             return None
         if modality is None or len(modality) != count:
             raise InputError("this quantizer needs the modality of every vector")
@@ -150,22 +145,48 @@ class Quantizer:
         return codes
 
     def reconstruct(self, codes: np.ndarray, levels: int | None = None) -> np.ndarray:
-        """Quantized vectors [n, width]: the sum of the code vectors of all levels, or of the first ones."""
+        """Quantized vectors float32 [n, width]: the sum of the code vectors of all or of the first levels.
+
+        Raises InputError for codes that the codebooks don't have.
+        """
         levels = len(self.codebooks) if levels is None else levels
         if not 0 <= levels <= min(codes.shape[1], len(self.codebooks)):
             raise InputError(
                 f"{levels} levels can't be summed: codes have {codes.shape[1]}, "
                 f"and there are {len(self.codebooks)} codebooks"
             )
-        total = np.zeros((len(codes), self.width), np.float32)
+        quantized = np.zeros((len(codes), self.width), np.float32)
         for level, book in enumerate(self.codebooks[:levels]):
             _check_codes(codes[:, level], len(book), level + 1)
-            total += book[codes[:, level]]
-        return total
+            quantized += book[codes[:, level]]
+        return quantized
 
     def units(self, codes: np.ndarray) -> np.ndarray:
-        """Quantized vectors of unit length."""
+        """Quantized vectors float32 [n, width] of unit length."""
         return unit_length(self.reconstruct(codes))
+
+    def modality_by_code(self, codes: np.ndarray, modality: np.ndarray) -> list[int]:
+        """The modality that each modality code stands for: the one that most items [n] with this code have.
+
+        A code that no item has stands for its own number. Empty if there is no modality code.
+        """
+        if self.modality_code == "none":
+            return []
+        counts = np.zeros((self.sizes[0], len(MODALITIES)), np.int64)
+        np.add.at(counts, (codes[:, 0], modality), 1)
+        return [int(row.argmax()) if row.any() else number for number, row in enumerate(counts)]
+
+
+def modality_codes_for(modality_of: Sequence[int], want: int, count: int) -> np.ndarray | None:
+    """The modality code [count] of queries that want a modality.
+
+    `modality_of` is the modality that each modality code stands for. The codes are -1 (any) where not exactly
+    one stands for what is wanted, and None without a modality code.
+    """
+    if not modality_of:
+        return None
+    fitting = [code for code, modality in enumerate(modality_of) if modality == want]
+    return np.full(count, fitting[0] if len(fitting) == 1 else -1)
 
 
 def unit_length(vectors: np.ndarray) -> np.ndarray:

@@ -1,1 +1,11 @@
-"""The room of algorithms over arrays: dense search, the tree of codes, and beam search over it."""
+"""Search over arrays: from query vectors and codes to ranked rows, without files, items or models.
+
+`engine.Engine` is the one search engine: an index, evaluations, the doctor and training's validation all use
+it. It follows prefixes by `beam.beam_search` over `segment_view.SegmentView`s of packed `codes`, scores
+candidates by the formula in
+`scoring`, and ranks them in `rerank`; `kernels` are its compiled loops, `explain` fills in what an early stop
+left open,
+`costs` decides what `auto` does. `dense` is exact search by inner products.
+
+May import: errors, jit, data, encode, quantize, decode, model, corpus.
+"""

@@ -1,7 +1,7 @@
-"""Beam search over parts, which goes as deep as it has to: one function, one limit.
+"""Beam search over the codes that exist in any of several segments, as deep as it has to go.
 
-It finds what `beam.beam_search` finds over a tree of all parts' items, and may stop earlier: when few enough
-items are left below a query's beams, they are all taken, and nothing is lost that going on would have kept.
+It may stop before the last level: when few enough items are left below a query's beams, all of them are
+candidates, and nothing is lost that going on would have kept.
 """
 
 from __future__ import annotations
@@ -11,28 +11,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.decode.decoder import Decoder, Decoding
+from genius.decode.decoder import Decoder, DecodingState
 from genius.errors import InputError, MismatchError
 from genius.search import kernels
-from genius.search.segment_view import Part, Prefixes, expand
-from tests.oracles.beam import FLOATS
+from genius.search.segment_view import Prefixes, SegmentView, expand
+
+BEAMS = 50
+"""The usual number of beams, in the paper too."""
+
+FLOATS = 1 << 22
+"""How many scores a decoder returns at a time: 16 MB. Queries are searched in blocks that keep to it."""
+
+History = list[list[Prefixes]]
+"""For each level the prefixes in the beams after it, in lists of disjoint queries."""
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class BeamResult:
     """The prefixes that a search ended with, by query and best first; of equal ones the smaller codes.
 
     Attributes:
-        bounds: which are whose: query i has those from bounds[i] up to bounds[i + 1], int64 [queries + 1].
-        scores: summed log-probabilities, float32 [prefixes].
-        gains: what each level added, float32 [prefixes, levels]; NaN below the depth.
-        starts, ends: the run of rows below each in each part, int64 [parts, prefixes].
-        depths: how many codes the prefixes of each query have, int64 [queries]; 0 where nothing was found.
+        bounds: query i has the prefixes from bounds[i] up to bounds[i + 1], int64 [queries + 1].
+        log_probs: summed log-probabilities, float32 [prefixes].
+        level_log_probs: what each level added, float32 [prefixes, levels]; NaN below the depth.
+        starts, ends: the run of rows below each prefix in each segment, int64 [segments, prefixes].
+        depths: how many codes the prefixes of each query have, int64 [queries]; 0 where no code was searched.
     """
 
     bounds: np.ndarray
-    scores: np.ndarray
-    gains: np.ndarray
+    log_probs: np.ndarray
+    level_log_probs: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
     depths: np.ndarray
@@ -42,212 +50,279 @@ class Found:
         return len(self.depths)
 
     @property
-    def queries(self) -> np.ndarray:
-        """Whose each prefix is, int64 [prefixes]."""
+    def query_ids(self) -> np.ndarray:
+        """The query of each prefix, int64 [prefixes]."""
         return np.repeat(np.arange(len(self)), np.diff(self.bounds))
 
-    def below(self, parts: Sequence[Part]) -> np.ndarray:
+    def items_below(self, segments: Sequence[SegmentView]) -> np.ndarray:
         """How many items are below each prefix, int64 [prefixes]."""
-        items = np.zeros(len(self.scores), np.int64)
-        for part, starts, ends in zip(parts, self.starts, self.ends, strict=True):
-            items += part.under(starts, ends)
-        return items
+        return _count_items(segments, self.starts, self.ends)
 
-    def of(self, numbers: np.ndarray) -> Prefixes:
-        """The prefixes, as those of queries with other numbers [queries]."""
-        return Prefixes(numbers[self.queries], self.starts, self.ends, self.scores, self.gains)
+    def num_candidates(self, segments: Sequence[SegmentView]) -> np.ndarray:
+        """How many items are below each query's prefixes, int64 [queries]."""
+        return np.bincount(self.query_ids, self.items_below(segments), len(self)).astype(np.int64)
+
+    def renumbered(self, query_ids: np.ndarray) -> Prefixes:
+        """The prefixes, with other numbers [queries] for the queries."""
+        return Prefixes(
+            query_ids[self.query_ids], self.starts, self.ends, self.log_probs, self.level_log_probs
+        )
 
 
-def walk(
+def beam_search(
     decoder: Decoder,
-    parts: Sequence[Part],
+    segments: Sequence[SegmentView],
     vectors: np.ndarray,
     beams: int,
     *,
-    first: np.ndarray | None = None,
+    modality_code: np.ndarray | None = None,
     limit: int | None = None,
-) -> Found:
-    """The best `beams` prefixes of each query, by beam search over the codes that exist in any of the parts.
+    history: History | None = None,
+) -> BeamResult:
+    """The best `beams` prefixes of each query, by beam search over the codes that exist in any of the
+    segments.
 
     Args:
         decoder: scores the next code.
-        parts: what is searched, as one pool.
+        segments: what is searched, as one pool.
         vectors: a vector for each query, [queries, width].
-        beams: how many prefixes go on after each level; of equal ones the smaller codes.
-        first: the first code that each query wants [queries], -1 for any. A code that is given adds nothing
+        beams: how many prefixes are kept after each level; of equal ones the smaller codes.
+        modality_code: the first code that each query wants [queries], -1 for any. A given code adds nothing
             to the score.
         limit: without it, all levels are searched. With it, a query is finished as soon as at most so many
             items are below its beams, or so few different codes that no beam could be lost any more (with 0,
-            only then); not before a semantic code was chosen.
+            only then); never before a semantic code was chosen.
+        history: if given, the prefixes in the beams after each level are appended to it.
     """
-    check(decoder, parts, vectors, beams, first)
-    wanted = np.full(len(vectors), -1) if first is None else np.asarray(first, np.int64)
+    check(decoder, segments, vectors, beams, modality_code)
+    wanted = np.full(len(vectors), -1) if modality_code is None else np.asarray(modality_code, np.int64)
     block = max(1, FLOATS // (beams * max(decoder.sizes)))
-    ended: list[Prefixes] = []
+    finished: list[Prefixes] = []
     depths = np.zeros(len(vectors), np.int64)
-    for known in (True, False):
-        chosen = np.flatnonzero((wanted >= 0) == known)
+    if history is not None:
+        history.extend([] for _ in decoder.sizes)
+    for given in (True, False):
+        chosen = np.flatnonzero((wanted >= 0) == given)
         for start in range(0, len(chosen), block):
-            some = chosen[start : start + block]
-            walker = _Walker(decoder, parts, beams, limit, some, depths, ended)
-            walker.run(vectors[some], wanted[some] if known else None)
-    return gathered(parts, ended, depths)
+            query_ids = chosen[start : start + block]
+            search = _BlockSearch(decoder, segments, beams, limit, query_ids, depths, finished, history)
+            search.run(vectors[query_ids], wanted[query_ids] if given else None)
+    return gather(segments, finished, depths)
 
 
-def whole(parts: Sequence[Part], count: int, first: np.ndarray | None = None) -> Found:
-    """Everything that each of `count` queries may find, without a search: all items, or its first code's."""
-    wanted = np.full(count, -1) if first is None else np.asarray(first, np.int64)
-    roots = _roots(parts, wanted, np.arange(count))
-    return gathered(parts, [roots], np.where(wanted >= 0, 1, 0))
+def all_items(
+    segments: Sequence[SegmentView], count: int, modality_code: np.ndarray | None = None
+) -> BeamResult:
+    """Everything that each of `count` queries may return, without a search: all items, or its modality's."""
+    wanted = np.full(count, -1) if modality_code is None else np.asarray(modality_code, np.int64)
+    roots = _roots(segments, wanted, np.arange(count))
+    return gather(segments, [roots], np.where(wanted >= 0, 1, 0))
 
 
-def gathered(parts: Sequence[Part], ended: Sequence[Prefixes], depths: np.ndarray) -> Found:
-    """Prefixes of finished queries, each query's together and best first."""
-    levels = len(parts[0].packed.sizes)
-    empty = np.empty((len(parts), 0), np.int64)
-    none = Prefixes(
-        np.empty(0, np.int64), empty, empty, np.empty(0, np.float32), np.empty((0, levels), np.float32)
+def gather(segments: Sequence[SegmentView], finished: Sequence[Prefixes], depths: np.ndarray) -> BeamResult:
+    """The prefixes of finished queries, each query's together and best first."""
+    levels = len(segments[0].packed.sizes)
+    no_rows = np.empty((len(segments), 0), np.int64)
+    nothing = Prefixes(
+        np.empty(0, np.int64), no_rows, no_rows, np.empty(0, np.float32), np.empty((0, levels), np.float32)
     )
-    every = [none, *ended]
-    queries, totals = (
-        np.concatenate([getattr(some, name) for some in every]) for name in ("queries", "totals")
-    )
-    order = np.lexsort((np.arange(len(queries)), -totals, queries))
-    return Found(
-        np.searchsorted(queries[order], np.arange(len(depths) + 1)),
-        totals[order],
-        np.concatenate([some.gains for some in every])[order],
-        np.concatenate([some.starts for some in every], axis=1)[:, order],
-        np.concatenate([some.ends for some in every], axis=1)[:, order],
+    blocks = [nothing, *finished]
+    query_ids = np.concatenate([block.query_ids for block in blocks])
+    log_probs = np.concatenate([block.log_probs for block in blocks])
+    order = np.lexsort((np.arange(len(query_ids)), -log_probs, query_ids))
+    return BeamResult(
+        np.searchsorted(query_ids[order], np.arange(len(depths) + 1)),
+        log_probs[order],
+        np.concatenate([block.level_log_probs for block in blocks])[order],
+        np.concatenate([block.starts for block in blocks], axis=1)[:, order],
+        np.concatenate([block.ends for block in blocks], axis=1)[:, order],
         depths,
     )
 
 
-def _roots(parts: Sequence[Part], wanted: np.ndarray, queries: np.ndarray) -> Prefixes:
-    """One prefix for each query: nothing yet, or the first code it wants. Where nothing is allowed, none."""
-    levels = len(parts[0].packed.sizes)
-    runs = np.zeros((2, len(parts), len(queries)), np.int64)
-    for number, part in enumerate(parts):
-        for code in np.unique(wanted):
-            run = part.first_run(int(code)) if code >= 0 else part.run()
-            runs[:, number, wanted == code] = np.array(run)[:, None]
-    gains = np.full((len(queries), levels), np.nan, np.float32)
-    gains[wanted >= 0, 0] = 0
-    roots = Prefixes(queries, runs[0], runs[1], np.zeros(len(queries), np.float32), gains)
-    return roots[(runs[1] > runs[0]).any(axis=0)]
+def prefix_survival(history: History, rows: Sequence[np.ndarray], segment: int = 0) -> np.ndarray:
+    """The share of queries with a prefix of a relevant item in the beams, after each level: float64 [levels].
 
-
-@dataclass
-class _Walker:
-    """One block of queries on their way; what is finished goes into `depths` and `ended`."""
-
-    decoder: Decoder
-    parts: Sequence[Part]
-    beams: int
-    limit: int | None
-    numbers: np.ndarray
-    depths: np.ndarray
-    ended: list[Prefixes]
-
-    def run(self, vectors: np.ndarray, first: np.ndarray | None) -> None:
-        """Search from the root, or from behind the first codes where all are given."""
-        wanted = np.full(len(vectors), -1) if first is None else first
-        prefixes = _roots(self.parts, wanted, np.arange(len(vectors)))
-        level = 0 if first is None else 1
-        if level:
-            prefixes = self._finish(prefixes, level)[0]
-        if not len(prefixes):
-            return
-        vectors = vectors[prefixes.queries]
-        # Without a first code to begin with, a decoder need not know that one could be given.
-        decoding: Decoding = (
-            self.decoder.begin(vectors)
-            if first is None
-            else self.decoder.begin(vectors, first[prefixes.queries])
-        )
-        for depth in range(level + 1, len(self.decoder.sizes) + 1):
-            prefixes, parents, codes = expand(
-                self.parts, depth - 1, prefixes, decoding.scores(), len(wanted), self.beams
-            )
-            prefixes, going = self._finish(prefixes, depth)
+    Args:
+        history: what `beam_search` recorded, without a limit.
+        rows: for each query the sorted rows of its relevant items in one segment; a query without any counts
+            as lost.
+        segment: the number of that segment.
+    """
+    if not rows:
+        raise InputError("survival needs at least one query")
+    query_ids = np.repeat(np.arange(len(rows)), [len(relevant) for relevant in rows])
+    flat = np.concatenate([np.asarray(relevant, np.int64) for relevant in rows])
+    survival = np.zeros(len(history))
+    for level, blocks in enumerate(history):
+        kept = np.zeros(len(rows), bool)
+        for block in blocks:
+            prefixes = block[block.starts[segment] < block.ends[segment]]
             if not len(prefixes):
-                return
-            decoding.advance(parents[going], codes[going])
-
-    def _finish(self, prefixes: Prefixes, depth: int) -> tuple[Prefixes, np.ndarray]:
-        """Put away the queries that are finished; returns the other prefixes, and which those are."""
-        done = np.zeros(len(self.numbers), bool)
-        if depth == len(self.decoder.sizes):
-            done[:] = True
-        elif self.limit is not None and depth > self.parts[0].packed.layout.semantic:
-            done = self._few(prefixes, self.limit)
-        over = done[prefixes.queries]
-        if over.any():
-            some = prefixes[over]
-            self.depths[self.numbers[some.queries]] = depth
-            self.ended.append(
-                Prefixes(self.numbers[some.queries], some.starts, some.ends, some.totals, some.gains)
-            )
-        going = np.flatnonzero(~over)
-        return prefixes[going], going
-
-    def _few(self, prefixes: Prefixes, limit: int) -> np.ndarray:
-        """Which queries have few enough items below them, or no more codes than beams: bool [queries]."""
-        items = sum(
-            part.under(starts, ends)
-            for part, starts, ends in zip(self.parts, prefixes.starts, prefixes.ends, strict=True)
-        )
-        few = np.bincount(prefixes.queries, items, len(self.numbers)) <= max(limit, self.beams)
-        rest = ~few[prefixes.queries]
-        if rest.any():
-            few |= self._codes(prefixes[rest]) <= self.beams
-        return np.asarray(few)
-
-    def _codes(self, prefixes: Prefixes) -> np.ndarray:
-        """How many different codes are below each query's prefixes, counted until they are too many."""
-        count, most = len(self.numbers), self.beams + 1
-        bounds = np.searchsorted(prefixes.queries, np.arange(count + 1))
-        seen, total = [], np.zeros(count, np.int64)
-        for number, part in enumerate(self.parts):
-            heads, owners = np.empty((count, most), np.int64), np.empty((count, most), np.int64)
-            found = kernels.buckets(
-                *part.words,
-                part.counts,
-                prefixes.starts[number],
-                prefixes.ends[number],
-                bounds,
-                heads,
-                owners,
-            )
-            there = np.arange(most) < found[:, None]
-            codes = part.packed.codes(heads[there])
-            seen.append(np.column_stack([owners[there], codes]))
-            total = np.maximum(total, found)
-        if len(self.parts) == 1:
-            return np.where(np.diff(bounds) > 0, total, most)
-        different = np.unique(np.concatenate(seen), axis=0)
-        counted = np.bincount(prefixes.queries[different[:, 0]], minlength=count)
-        return np.where(np.diff(bounds) > 0, np.maximum(counted, total), most)
+                continue
+            starts, ends = prefixes.starts[segment], prefixes.ends[segment]
+            # A query's runs are disjoint; so the run that may hold a row is the last one that starts at or
+            # before it.
+            order = np.lexsort((starts, prefixes.query_ids))
+            size = int(max(flat.max(initial=0), ends.max(initial=0))) + 1
+            keys = prefixes.query_ids[order] * size + starts[order]
+            place = np.searchsorted(keys, query_ids * size + flat, side="right") - 1
+            run = order[np.maximum(place, 0)]
+            inside = (place >= 0) & (prefixes.query_ids[run] == query_ids) & (flat < ends[run])
+            kept[query_ids[inside]] = True
+        survival[level] = kept.mean()
+    return survival
 
 
 def check(
-    decoder: Decoder, parts: Sequence[Part], vectors: np.ndarray, beams: int, first: np.ndarray | None
+    decoder: Decoder,
+    segments: Sequence[SegmentView],
+    vectors: np.ndarray,
+    beams: int,
+    modality_code: np.ndarray | None,
 ) -> None:
     """Refuse what can't be searched."""
-    if not parts:
-        raise InputError("a search needs at least one part to search in")
+    if not segments:
+        raise InputError("a search needs at least one segment to search in")
     if beams < 1:
         raise InputError(f"a search needs at least one beam, not {beams}")
     if vectors.ndim != 2:
         raise InputError(f"queries must be vectors [queries, width], not of the shape {vectors.shape}")
     if not np.isfinite(vectors).all():
         raise InputError("queries must be finite vectors, and some hold NaN or infinity")
-    if any(part.packed.layout != parts[0].packed.layout for part in parts):
-        raise MismatchError("parts of one search need codes of the same levels, and these differ")
-    if tuple(decoder.sizes) != parts[0].packed.sizes:
+    if any(segment.packed.layout != segments[0].packed.layout for segment in segments):
+        raise MismatchError("the segments of one search need codes of the same levels, and these differ")
+    if tuple(decoder.sizes) != segments[0].packed.sizes:
         raise MismatchError(
             f"the decoder knows levels of {list(decoder.sizes)} codes, and the items' codes have "
-            f"{list(parts[0].packed.sizes)}: they were made by different models"
+            f"{list(segments[0].packed.sizes)}: they were made by different models"
         )
-    if first is not None and (first.shape != (len(vectors),) or first.min(initial=0) < -1):
-        raise InputError("`first` must hold for each query a first code, or -1 for any")
+    if modality_code is not None and (
+        modality_code.shape != (len(vectors),) or modality_code.min(initial=0) < -1
+    ):
+        raise InputError("`modality_code` must hold for each query a first code, or -1 for any")
+
+
+@dataclass
+class _BlockSearch:
+    """The search of one block of queries; finished prefixes go into `finished`, their depths into `depths`.
+
+    Within it, queries are numbered from 0; `query_ids` are their numbers outside.
+    """
+
+    decoder: Decoder
+    segments: Sequence[SegmentView]
+    beams: int
+    limit: int | None
+    query_ids: np.ndarray
+    depths: np.ndarray
+    finished: list[Prefixes]
+    history: History | None
+
+    def run(self, vectors: np.ndarray, modality_code: np.ndarray | None) -> None:
+        """Search from the root, or from behind the modality codes where all are given."""
+        wanted = np.full(len(vectors), -1) if modality_code is None else modality_code
+        prefixes = _roots(self.segments, wanted, np.arange(len(vectors)))
+        level = 0 if modality_code is None else 1
+        if level:
+            prefixes = self._finish(prefixes, level)[0]
+        if not len(prefixes):
+            return
+        vectors = vectors[prefixes.query_ids]
+        # Without a modality code to begin with, a decoder need not know that one could be given.
+        decoding: DecodingState = (
+            self.decoder.begin(vectors)
+            if modality_code is None
+            else self.decoder.begin(vectors, modality_code[prefixes.query_ids])
+        )
+        for depth in range(level + 1, len(self.decoder.sizes) + 1):
+            prefixes, parents, codes = expand(
+                self.segments, depth - 1, prefixes, decoding.scores(), len(wanted), self.beams
+            )
+            prefixes, going_on = self._finish(prefixes, depth)
+            if not len(prefixes):
+                return
+            decoding.advance(parents[going_on], codes[going_on])
+
+    def _finish(self, prefixes: Prefixes, depth: int) -> tuple[Prefixes, np.ndarray]:
+        """Put the queries away that are finished; returns the other prefixes and their places."""
+        if self.history is not None:
+            self.history[depth - 1].append(self._renumbered(prefixes))
+        done = np.zeros(len(self.query_ids), bool)
+        if depth == len(self.decoder.sizes):
+            done[:] = True
+        elif self.limit is not None and depth > self.segments[0].packed.layout.semantic:
+            done = self._has_few(prefixes, self.limit)
+        over = done[prefixes.query_ids]
+        if over.any():
+            ended = self._renumbered(prefixes[over])
+            self.depths[ended.query_ids] = depth
+            self.finished.append(ended)
+        going_on = np.flatnonzero(~over)
+        return prefixes[going_on], going_on
+
+    def _renumbered(self, prefixes: Prefixes) -> Prefixes:
+        return Prefixes(
+            self.query_ids[prefixes.query_ids],
+            prefixes.starts,
+            prefixes.ends,
+            prefixes.log_probs,
+            prefixes.level_log_probs,
+        )
+
+    def _has_few(self, prefixes: Prefixes, limit: int) -> np.ndarray:
+        """Which queries have few enough items below them, or no more codes than beams: bool [queries]."""
+        items = _count_items(self.segments, prefixes.starts, prefixes.ends)
+        few = np.bincount(prefixes.query_ids, items, len(self.query_ids)) <= max(limit, self.beams)
+        rest = ~few[prefixes.query_ids]
+        if rest.any():
+            few |= self._count_codes(prefixes[rest]) <= self.beams
+        return np.asarray(few)
+
+    def _count_codes(self, prefixes: Prefixes) -> np.ndarray:
+        """How many different codes are below each query's prefixes; counted up to one more than the beams."""
+        count, most = len(self.query_ids), self.beams + 1
+        bounds = np.searchsorted(prefixes.query_ids, np.arange(count + 1))
+        seen, largest = [], np.zeros(count, np.int64)
+        for number, segment in enumerate(self.segments):
+            heads, run_ids = np.empty((count, most), np.int64), np.empty((count, most), np.int64)
+            counts = kernels.buckets(
+                *segment.words,
+                segment.allowed_before,
+                prefixes.starts[number],
+                prefixes.ends[number],
+                bounds,
+                heads,
+                run_ids,
+            )
+            filled = np.arange(most) < counts[:, None]
+            codes = segment.packed.codes(heads[filled])
+            seen.append(np.column_stack([run_ids[filled], codes]))
+            largest = np.maximum(largest, counts)
+        if len(self.segments) == 1:
+            return np.where(np.diff(bounds) > 0, largest, most)
+        different = np.unique(np.concatenate(seen), axis=0)
+        counts = np.bincount(prefixes.query_ids[different[:, 0]], minlength=count)
+        return np.where(np.diff(bounds) > 0, np.maximum(counts, largest), most)
+
+
+def _roots(segments: Sequence[SegmentView], wanted: np.ndarray, query_ids: np.ndarray) -> Prefixes:
+    """One prefix for each query: the empty one, or its modality code; none where nothing is allowed."""
+    levels = len(segments[0].packed.sizes)
+    runs = np.zeros((2, len(segments), len(query_ids)), np.int64)
+    for number, segment in enumerate(segments):
+        for code in np.unique(wanted):
+            run = segment.first_level_rows(int(code)) if code >= 0 else segment.all_rows()
+            runs[:, number, wanted == code] = np.array(run)[:, None]
+    level_log_probs = np.full((len(query_ids), levels), np.nan, np.float32)
+    level_log_probs[wanted >= 0, 0] = 0
+    roots = Prefixes(query_ids, runs[0], runs[1], np.zeros(len(query_ids), np.float32), level_log_probs)
+    return roots[(runs[1] > runs[0]).any(axis=0)]
+
+
+def _count_items(segments: Sequence[SegmentView], starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """How many items are in runs of all segments [segments, runs], int64 [runs]."""
+    items = np.zeros(starts.shape[1], np.int64)
+    for segment, segment_starts, segment_ends in zip(segments, starts, ends, strict=True):
+        items += segment.count_allowed(segment_starts, segment_ends)
+    return items

@@ -1,252 +1,297 @@
-"""The engine: from query vectors to items, in the mode that is asked for.
+"""The engine: from query vectors to items, in one of several modes.
 
-mode     searches                                                   finds
+mode     searches                                                   returns
 `paper`  all levels, as published                                   the items of the best codes
 `exact`  until the different codes below are no more than beams     the same items, often levels earlier
 `safe`   also until at most 2,000 items are below                   those and more
 `fast`   also until at most 64,000 items are below                  those and more still
-`scan`   nothing                                                    all items, or all of the first code
-`auto`   as `scan` where that is quicker than `fast`, else `fast`   whichever; `Hits.modes` says which
+`scan`   nothing                                                    all items, or all of the wanted modality
+`auto`   as `scan` where that is quicker than `fast`, else `fast`   either; `EngineResult.modes` says which
 
-Items come back by the likeness of their embeddings to the query's (all of them below the beams are looked
-at), or plainly by the log-probability of their codes, and then by likeness. Whoever asks for k gets k if
-there are so many: where the beams lead to fewer, twice as many are followed, and in the end all is scanned.
+All items below the beams are candidates. They are ranked by score (`scoring`), or plainly by the
+log-probability of their codes and then by score. You get k results whenever k exist: if the beams cover
+fewer, the beam is doubled, and finally everything is scanned.
 
-    engine = Engine([Part(packed, alive, coarse, exact, scale, numbers)], decoder)
-    hits = engine.search(vectors, joined, first=first, k=10, beams=50, mode="fast")
+    engine = Engine([SegmentView(packed, …)], decoder, codebooks, weight)
+    result = engine.search(vectors, embeddings, modality_code=codes, k=10, beams=50, mode="fast")
 
-`vectors` [queries, width] are decoded, `joined` [queries, width] are compared with items, `first` [queries]
-is the wanted first code or -1. What comes back is [queries, k], best first; see `Hits`.
+`vectors` [queries, width] are decoded, `embeddings` [queries, width] are compared with items, `modality_code`
+[queries] is the wanted first code or -1. The result is [queries, k], best first; see `EngineResult`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 
 from genius.decode.decoder import Decoder
 from genius.errors import InputError
-from genius.search.asked import Asked, halves
-from genius.search.beam import Found, check, gathered, walk, whole
+from genius.search.beam import BEAMS, BeamResult, History, all_items, beam_search, check, gather
 from genius.search.costs import Costs
-from genius.search.hits import MODES, Hits, Mode, Search
-from genius.search.rerank import Ranked, blank, numbers, offsets, rank
-from genius.search.segment_view import Part, Prefixes
-from tests.oracles.beam import BEAMS
+from genius.search.rerank import RankedRows, item_keys, rank, row_offsets
+from genius.search.scoring import Scorer, half_sq_norms
+from genius.search.segment_view import Prefixes, SegmentView
+
+Mode = Literal["paper", "exact", "safe", "fast", "scan", "auto"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 LIMITS: dict[Mode, int | None] = {"paper": None, "exact": 0, "safe": 2_000, "fast": 64_000}
-"""With how many items below its beams a search ends; without a number, only with the last level."""
+"""A search ends with at most so many items below its beams; None searches all levels."""
 
-WIDEST = 2048
-"""How many beams are followed at most in order to find as many items as are asked for."""
+MAX_BEAMS = 2048
+"""The beam is doubled up to this to cover k items."""
+
+
+@dataclass(frozen=True, eq=False)
+class EngineResult:
+    """The best items of each query, best first; padded with -1 and -inf. k is at most the number of rows.
+
+    Attributes:
+        rows: sorted rows, those of all segments numbered one after another, int64 [queries, k].
+        item_keys: the item keys of those rows, int64 [queries, k].
+        scores: by embeddings, codes or both, as the engine weighs them, float32 [queries, k].
+        log_probs: the summed log-probability of the codes that were searched, float32 [queries, k].
+        level_log_probs: each level's part of it, float32 [queries, k, levels]; NaN for levels that were not
+            searched.
+        depths: how many levels were searched, int64 [queries].
+        num_candidates: how many items were ranked, int64 [queries].
+        modes: the mode that each query was searched in.
+    """
+
+    rows: np.ndarray
+    item_keys: np.ndarray
+    scores: np.ndarray
+    log_probs: np.ndarray
+    level_log_probs: np.ndarray
+    depths: np.ndarray
+    num_candidates: np.ndarray
+    modes: tuple[Mode, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """What is below the beams of each query, and the mode it was searched in."""
+
+    vectors: np.ndarray
+    beams: BeamResult
+    modes: tuple[Mode, ...]
 
 
 class Engine:
-    """Parts that are searched as one pool.
+    """Segments that are searched as one pool.
 
     Args:
-        parts: packed codes, with masks and embeddings.
+        segments: packed codes, with masks and embeddings.
         decoder: scores codes.
-        codebooks: the vectors of each level, [codes, width]: to compare items by their codes.
-        weight: how much embeddings count where items are compared by both, from 0 to 1.
-        costs: what `auto` goes by; `costs_of` finds them on this machine.
+        codebooks: the vectors of each level, [codes, width]: to score items by their codes.
+        weight: of embeddings in the score, from 0 to 1.
+        costs: what `auto` decides by; `costs_of` measures them on this machine.
     """
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        segments: Sequence[SegmentView],
         decoder: Decoder,
         codebooks: Sequence[np.ndarray] | None = None,
         weight: float = 1.0,
         costs: Costs | None = None,
     ) -> None:
-        if not parts:
-            raise InputError("a search needs at least one part to search in")
+        if not segments:
+            raise InputError("a search needs at least one segment to search in")
         if not 0 <= weight <= 1:
             raise InputError(f"the weight of embeddings must be from 0 to 1, not {weight}")
-        self.parts, self.decoder, self.codebooks, self.weight = list(parts), decoder, codebooks, weight
+        self.segments, self.decoder, self.codebooks, self.weight = list(segments), decoder, codebooks, weight
         self.costs = Costs() if costs is None else costs
 
     def __len__(self) -> int:
-        """How many items may be found."""
-        return sum(int(part.under(*np.array(part.run()))) for part in self.parts)
+        """How many items may be returned."""
+        return sum(int(segment.count_allowed(*np.array(segment.all_rows()))) for segment in self.segments)
 
     def restricted(self, allowed: Sequence[np.ndarray]) -> Engine:
-        """The same, where only rows may be found that a mask for each part, bool [n], allows too."""
+        """The same, where only rows may be returned that a mask for each segment, bool [n], allows too."""
         if self.weight < 1:
-            self._halve()  # once, and not for each filter
-        parts = [part.restricted(mask) for part, mask in zip(self.parts, allowed, strict=True)]
-        return Engine(parts, self.decoder, self.codebooks, self.weight, self.costs)
+            self._fill_half_sq_norms()  # once, and not for each filter
+        segments = [segment.restricted(mask) for segment, mask in zip(self.segments, allowed, strict=True)]
+        return Engine(segments, self.decoder, self.codebooks, self.weight, self.costs)
 
     def search(
         self,
         vectors: np.ndarray,
-        joined: np.ndarray | None = None,
+        embeddings: np.ndarray | None = None,
         *,
-        first: np.ndarray | None = None,
+        modality_code: np.ndarray | None = None,
         k: int = 10,
         beams: int = BEAMS,
         mode: Mode = "auto",
         plain: bool | None = None,
-    ) -> Hits:
+    ) -> EngineResult:
         """The k best items for each query.
 
         Args:
             vectors: what is decoded, [queries, width].
-            joined: what items' embeddings are compared with, [queries, width]; without it, their codes are
-                compared with `vectors`.
-            first: the first code that each query wants [queries], -1 for any.
+            embeddings: what items' embeddings are compared with, [queries, width]; without it, items are
+                scored by their codes.
+            modality_code: the first code that each query wants [queries], -1 for any.
             k: how many.
-            beams: how many prefixes are followed.
-            mode: how far; see the module.
+            beams: how many prefixes are kept after each level.
+            mode: how deep codes are searched; see above.
             plain: whether items are ordered by the log-probability of their codes first; by default only in
-                the mode `paper`.
+                the mode
+                `paper`.
         """
-        search = self.find(vectors, first=first, k=k, beams=beams, mode=mode)
-        return self.rank(
-            search, self.compared(search, joined), k, plain=mode == "paper" if plain is None else plain
-        )
+        candidates = self.find(vectors, modality_code=modality_code, k=k, beams=beams, mode=mode)
+        plain = mode == "paper" if plain is None else plain
+        return self.rank(candidates, self.scorer(candidates, embeddings), k, plain=plain)
 
     def find(
         self,
         vectors: np.ndarray,
         *,
-        first: np.ndarray | None = None,
+        modality_code: np.ndarray | None = None,
         k: int = 1,
         beams: int = BEAMS,
         mode: Mode = "auto",
-    ) -> Search:
-        """What is below each query's beams: at least k items, or all that there are of its first code."""
+        history: History | None = None,
+    ) -> Candidates:
+        """What is below each query's beams: at least k items, or all that exist of its modality code.
+
+        `history`, if given, records the beams of the first search after each level (see
+        `beam.prefix_survival`).
+        """
         if mode not in MODES:
             raise InputError(f"unknown mode {mode!r}: expected one of {', '.join(MODES)}")
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
-        check(self.decoder, self.parts, vectors, beams, first)
-        beams = min(beams, max(1, sum(map(len, self.parts))))  # there are no more codes than items
-        scope = self._scope(len(vectors), first)
+        check(self.decoder, self.segments, vectors, beams, modality_code)
+        beams = min(beams, max(1, sum(map(len, self.segments))))  # there are no more codes than items
+        available = self._available(len(vectors), modality_code)
         modes = np.full(len(vectors), mode, object)
         if mode == "auto":
-            modes = np.where(self.costs.prefer_scan(scope), "scan", "fast").astype(object)
-        ended: list[Prefixes] = []
+            modes = np.where(self.costs.prefer_scan(available), "scan", "fast").astype(object)
+        finished: list[Prefixes] = []
         depths = np.zeros(len(vectors), np.int64)
         lacking = np.flatnonzero(modes != "scan")
         limit = LIMITS["fast" if mode == "auto" else mode] if len(lacking) else None
         while len(lacking):
-            wanted = None if first is None else first[lacking]
-            found = walk(self.decoder, self.parts, vectors[lacking], beams, first=wanted, limit=limit)
-            enough = _sums(found, found.below(self.parts)) >= np.minimum(k, scope[lacking])
-            if not ended and len(lacking) == len(vectors) and enough.all():
-                # as most searches end
-                return Search(vectors, found, tuple(modes.tolist()))
-            depths[lacking[enough]] = found.depths[enough]
-            some = found.of(lacking)
-            ended.append(some[np.flatnonzero(enough[found.queries])])
-            lacking = lacking[~enough]
-            if beams >= WIDEST:
-                break
-            beams = min(2 * beams, WIDEST)
-        modes[lacking] = "scan"
-        rest = modes == "scan"
-        everything = whole(self.parts, len(vectors), first)
-        some = everything.of(np.arange(len(vectors)))
-        ended.append(some[np.flatnonzero(rest[everything.queries])])
-        depths[rest] = everything.depths[rest]
-        found = gathered(self.parts, ended, depths)
-        return Search(vectors, found, tuple(modes.tolist()))
-
-    def _scope(self, count: int, first: np.ndarray | None) -> np.ndarray:
-        """How many items each of `count` queries may find, int64 [count]."""
-        wanted = np.full(count, -1) if first is None else np.asarray(first, np.int64)
-        scope = np.zeros(count, np.int64)
-        for part in self.parts:
-            for code in np.unique(wanted).tolist():
-                run = part.first_run(code) if code >= 0 else part.run()
-                scope[wanted == code] += part.under(*np.array(run))
-        return scope
-
-    def compared(self, search: Search, joined: np.ndarray | None) -> Asked:
-        """What the items that were found are compared with: queries' embeddings, their codes, or both."""
-        if joined is not None and len(joined) != len(search.vectors):
-            raise InputError(
-                f"{len(search.vectors)} queries need an embedding each, and there are {len(joined)}"
+            wanted = None if modality_code is None else modality_code[lacking]
+            result = beam_search(
+                self.decoder,
+                self.segments,
+                vectors[lacking],
+                beams,
+                modality_code=wanted,
+                limit=limit,
+                history=history,
             )
-        asked = Asked.blend(joined, search.vectors, self.codebooks, self.weight)
-        if asked.share:
-            self._halve()
-        return asked
+            history = None
+            enough = result.num_candidates(self.segments) >= np.minimum(k, available[lacking])
+            if not finished and len(lacking) == len(vectors) and enough.all():
+                return Candidates(vectors, result, tuple(modes.tolist()))  # as most searches end
+            depths[lacking[enough]] = result.depths[enough]
+            prefixes = result.renumbered(lacking)
+            finished.append(prefixes[np.flatnonzero(enough[result.query_ids])])
+            lacking = lacking[~enough]
+            if beams >= MAX_BEAMS:
+                break
+            beams = min(2 * beams, MAX_BEAMS)
+        modes[lacking] = "scan"
+        scanned = modes == "scan"
+        everything = all_items(self.segments, len(vectors), modality_code)
+        prefixes = everything.renumbered(np.arange(len(vectors)))
+        finished.append(prefixes[np.flatnonzero(scanned[everything.query_ids])])
+        depths[scanned] = everything.depths[scanned]
+        return Candidates(vectors, gather(self.segments, finished, depths), tuple(modes.tolist()))
 
-    def rank(self, search: Search, asked: Asked, k: int, *, plain: bool) -> Hits:
-        """The k best of what was found: by likeness, or plainly by log-probability first."""
+    def scorer(self, candidates: Candidates, embeddings: np.ndarray | None) -> Scorer:
+        """What candidates are scored by: the queries' embeddings, codes, or both."""
+        if embeddings is not None and len(embeddings) != len(candidates.vectors):
+            raise InputError(
+                f"{len(candidates.vectors)} queries need an embedding each, and there are {len(embeddings)}"
+            )
+        scorer = Scorer.blend(embeddings, candidates.vectors, self.codebooks, self.weight)
+        if scorer.code_weight:
+            self._fill_half_sq_norms()
+        return scorer
+
+    def rank(self, candidates: Candidates, scorer: Scorer, k: int, *, plain: bool) -> EngineResult:
+        """The k best candidates: by score, or plainly by log-probability first."""
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
-        if not plain and asked.embeddings is None and asked.tables is None:
+        if not plain and scorer.embeddings is None and scorer.tables is None:
             raise InputError("to order items, queries need embeddings, or the engine needs the codebooks")
-        found = search.found
+        beams = candidates.beams
         if plain:
-            ranked = self._plainly(found, asked, k)
+            ranked = self._rank_plainly(beams, scorer, k)
         else:
-            ranked = rank(self.parts, found.bounds, found.starts, found.ends, asked, k)
-        ranked = ranked.padded(min(k, sum(map(len, self.parts))))
-        there = ranked.rows >= 0
-        runs = ranked.runs[there]
-        gains = np.full((*there.shape, found.gains.shape[1]), np.nan, np.float32)
-        totals = np.full(there.shape, -np.inf, np.float32)
-        gains[there], totals[there] = found.gains[runs], found.scores[runs]
-        return Hits(
+            ranked = rank(self.segments, beams.bounds, beams.starts, beams.ends, scorer, k)
+        ranked = ranked.padded(min(k, sum(map(len, self.segments))))
+        filled = ranked.rows >= 0
+        runs = ranked.runs[filled]
+        level_log_probs = np.full((*filled.shape, beams.level_log_probs.shape[1]), np.nan, np.float32)
+        log_probs = np.full(filled.shape, -np.inf, np.float32)
+        level_log_probs[filled], log_probs[filled] = beams.level_log_probs[runs], beams.log_probs[runs]
+        return EngineResult(
             ranked.rows,
-            numbers(self.parts, ranked.rows),
+            item_keys(self.segments, ranked.rows),
             ranked.scores,
-            totals,
-            gains,
-            found.depths,
-            _sums(found, found.below(self.parts)),
-            search.modes,
+            log_probs,
+            level_log_probs,
+            beams.depths,
+            beams.num_candidates(self.segments),
+            candidates.modes,
         )
 
     def codes(self, rows: np.ndarray) -> np.ndarray:
-        """The codes of sorted rows [n], those of all parts numbered one after another: uint16 [n, levels]."""
+        """The codes uint16 [n, levels] of sorted rows [n], those of all segments numbered in a row."""
         codes = np.empty((len(rows), len(self.decoder.sizes)), np.uint16)
-        bounds = offsets(self.parts)
-        for number, part in enumerate(self.parts):
-            mine = (rows >= bounds[number]) & (rows < bounds[number + 1])
-            codes[mine] = part.packed.codes(rows[mine] - bounds[number])
+        bounds = row_offsets(self.segments)
+        for number, segment in enumerate(self.segments):
+            inside = (rows >= bounds[number]) & (rows < bounds[number + 1])
+            codes[inside] = segment.packed.codes(rows[inside] - bounds[number])
         return codes
 
-    def _halve(self) -> None:
-        """Work out the halves of parts that don't have them; whoever has many items keeps them."""
-        if self.codebooks is not None:
-            for number, part in enumerate(self.parts):
-                if part.halves is None:
-                    self.parts[number] = replace(part, halves=halves(part.packed, self.codebooks))
+    def _available(self, count: int, modality_code: np.ndarray | None) -> np.ndarray:
+        """How many items each of `count` queries may get, int64 [count]."""
+        wanted = np.full(count, -1) if modality_code is None else np.asarray(modality_code, np.int64)
+        available = np.zeros(count, np.int64)
+        for segment in self.segments:
+            for code in np.unique(wanted).tolist():
+                run = segment.first_level_rows(code) if code >= 0 else segment.all_rows()
+                available[wanted == code] += segment.count_allowed(*np.array(run))
+        return available
 
-    def _plainly(self, found: Found, asked: Asked, k: int) -> Ranked:
-        """Items by their prefix, the best first, and those of one prefix by likeness."""
-        below, owners = found.below(self.parts), found.queries
-        before = np.cumsum(below) - below
-        before -= before[found.bounds[owners]]
+    def _fill_half_sq_norms(self) -> None:
+        """Compute the norms of segments that lack them; an index stores them."""
+        if self.codebooks is not None:
+            for number, segment in enumerate(self.segments):
+                if segment.half_sq_norms is None:
+                    norms = half_sq_norms(segment.packed, self.codebooks)
+                    self.segments[number] = replace(segment, half_sq_norms=norms)
+
+    def _rank_plainly(self, beams: BeamResult, scorer: Scorer, k: int) -> RankedRows:
+        """Items by their prefix, the best first, and those of one prefix by score."""
+        items, query_ids = beams.items_below(self.segments), beams.query_ids
+        before = np.cumsum(items) - items
+        before -= before[beams.bounds[query_ids]]
         needed = np.flatnonzero(before < k)  # prefixes behind the k-th item are not opened
         ranked = rank(
-            self.parts,
+            self.segments,
             np.arange(len(needed) + 1),
-            found.starts[:, needed],
-            found.ends[:, needed],
-            asked,
+            beams.starts[:, needed],
+            beams.ends[:, needed],
+            scorer,
             k,
-            owners[needed],
+            query_ids[needed],
         )
         groups, places = np.nonzero(ranked.rows >= 0)
-        queries_of = owners[needed][groups]
-        columns = np.arange(len(groups)) - np.searchsorted(queries_of, queries_of)
+        queries = query_ids[needed][groups]
+        columns = np.arange(len(groups)) - np.searchsorted(queries, queries)
         kept = columns < k
-        there, where = (groups[kept], places[kept]), (queries_of[kept], columns[kept])
-        plain = blank(len(found), int(columns[kept].max(initial=-1)) + 1)
-        plain.rows[where], plain.scores[where] = ranked.rows[there], ranked.scores[there]
-        plain.runs[where] = needed[groups[kept]]
+        source, target = (groups[kept], places[kept]), (queries[kept], columns[kept])
+        plain = RankedRows.empty(len(beams), int(columns[kept].max(initial=-1)) + 1)
+        plain.rows[target], plain.scores[target] = ranked.rows[source], ranked.scores[source]
+        plain.runs[target] = needed[groups[kept]]
         return plain
-
-
-def _sums(found: Found, values: np.ndarray) -> np.ndarray:
-    """The sum of each query's values, int64 [queries]."""
-    return np.bincount(found.queries, values, len(found)).astype(np.int64)

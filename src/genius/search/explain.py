@@ -1,4 +1,5 @@
-"""What a search that stopped early left open: how likely the codes of items are, and how many share them."""
+"""What a search that stopped early left open: how likely each code of an item is, and how many items share
+it."""
 
 from __future__ import annotations
 
@@ -8,54 +9,55 @@ import numpy as np
 
 from genius.decode.decoder import Decoder
 from genius.search import kernels
-from genius.search.segment_view import Part
+from genius.search.segment_view import SegmentView
 
 
-def trace(
+def level_log_probs(
     decoder: Decoder,
     vectors: np.ndarray,
-    owners: np.ndarray,
+    query_ids: np.ndarray,
     codes: np.ndarray,
-    first: np.ndarray | None = None,
+    modality_code: np.ndarray | None = None,
 ) -> np.ndarray:
     """The log-probability of each of the items' codes, given those before it: float32 [items, levels].
 
     Args:
         decoder: scores codes.
         vectors: a vector for each query, [queries, width].
-        owners: which query each item is for, int64 [items].
+        query_ids: the query of each item, int64 [items].
         codes: the items' codes, [items, levels].
-        first: the first code that each query wants, -1 for any; one that is given adds nothing.
+        modality_code: the first code that each query wants, -1 for any; a given one adds nothing.
     """
-    gains = np.zeros(codes.shape, np.float32)
-    wanted = np.full(len(vectors), -1) if first is None else np.asarray(first)
-    for known in (True, False):
-        some = np.flatnonzero((wanted[owners] >= 0) == known)
-        if not len(some):
+    log_probs = np.zeros(codes.shape, np.float32)
+    wanted = np.full(len(vectors), -1) if modality_code is None else np.asarray(modality_code)
+    for given in (True, False):
+        items = np.flatnonzero((wanted[query_ids] >= 0) == given)
+        if not len(items):
             continue
-        queries, rows = np.unique(owners[some], return_inverse=True)
-        wanted_here = wanted[queries]
-        decoding = decoder.begin(vectors[queries], wanted_here) if known else decoder.begin(vectors[queries])
-        for level in range(int(known), codes.shape[1]):
-            following = codes[some, level].astype(np.int64)
-            gains[some, level] = decoding.scores()[rows, following]
+        queries, rows = np.unique(query_ids[items], return_inverse=True)
+        decoding = (
+            decoder.begin(vectors[queries], wanted[queries]) if given else decoder.begin(vectors[queries])
+        )
+        for level in range(int(given), codes.shape[1]):
+            level_codes = codes[items, level].astype(np.int64)
+            log_probs[items, level] = decoding.scores()[rows, level_codes]
             if level + 1 < codes.shape[1]:
-                decoding.advance(rows, following)
-                rows = np.arange(len(some))
-    return gains
+                decoding.advance(rows, level_codes)
+                rows = np.arange(len(items))
+    return log_probs
 
 
-def below(parts: Sequence[Part], codes: np.ndarray) -> np.ndarray:
-    """How many items share the beginning of codes [n, levels], up to each level: int64 [n, levels]."""
+def prefix_counts(segments: Sequence[SegmentView], codes: np.ndarray) -> np.ndarray:
+    """How many items share each prefix of codes [n, levels], up to each level: int64 [n, levels]."""
     counts = np.zeros(codes.shape, np.int64)
-    for part in parts:
-        starts, ends = np.zeros(len(codes), np.int64), np.full(len(codes), len(part), np.int64)
+    for segment in segments:
+        starts, ends = np.zeros(len(codes), np.int64), np.full(len(codes), len(segment), np.int64)
         for level, column in enumerate(codes.T.astype(np.int64)):
-            if level < part.packed.layout.semantic:
+            if level < segment.packed.layout.semantic:
                 for code in np.unique(column):
-                    mine = column == code
-                    starts[mine], ends[mine] = part.first_run(int(code))
+                    same = column == code
+                    starts[same], ends[same] = segment.first_level_rows(int(code))
             else:
-                kernels.narrow(*part.bits(level), starts, ends, np.ascontiguousarray(column))
-            counts[:, level] += part.under(starts, ends)
+                kernels.narrow_runs(*segment.level_bits(level), starts, ends, np.ascontiguousarray(column))
+            counts[:, level] += segment.count_allowed(starts, ends)
     return counts

@@ -1,7 +1,8 @@
-"""The loops of the search that numpy has no word for, compiled: child runs, buckets, and dots over runs.
+"""The compiled loops of the search, which numpy cannot express: children of prefixes, buckets, scores over
+runs.
 
-All take many queries at once: `bounds` [queries + 1] says which of the rows that follow each other belong to
-which query. Arrays that are absent have no elements.
+All of them take many queries at once: the entries of query i are those from `bounds[i]` up to `bounds[i +
+1]`. Absent arrays are empty.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from genius.jit import compiled
 
 @compiled
 def code_in(high: Any, low: Any, left: Any, right: Any, mask: Any) -> Any:
-    """The code of one level, which begins in one word and ends in another; `Part.bits` says where.
+    """The code of one level, which begins in one word and ends in another; `SegmentView.level_bits` says
+    where.
 
     There is no branch for levels that are in one word only: with one, the loops took ten times as long.
     """
@@ -24,10 +26,10 @@ def code_in(high: Any, low: Any, left: Any, right: Any, mask: Any) -> Any:
 
 @compiled
 def put(heap: np.ndarray, count: int, scores: np.ndarray, orders: np.ndarray, score: Any, order: int) -> Any:
-    """Put one more into a heap of `count` slots, or in place of its worst if it is full; returns its slot.
+    """Push onto a heap of `count` slots, replacing its worst entry if it is full; returns the slot used.
 
-    Scores and orders are kept by slot. The worst is at the root: the lowest score, and of equal ones the one
-    with the highest order.
+    Scores and orders are kept by slot. The worst entry is at the root: the lowest score, and of equal scores
+    the highest order.
     """
     full = count == len(heap)
     slot: Any = heap[0] if full else count
@@ -42,7 +44,7 @@ def put(heap: np.ndarray, count: int, scores: np.ndarray, orders: np.ndarray, sc
 
 @compiled
 def _sink(heap: np.ndarray, scores: np.ndarray, orders: np.ndarray) -> None:
-    """Let the root of a full heap sink to where it belongs."""
+    """Sift the root of a full heap down to its place."""
     place, slot = 0, heap[0]
     while 2 * place + 1 < len(heap):
         child = 2 * place + 1
@@ -57,7 +59,7 @@ def _sink(heap: np.ndarray, scores: np.ndarray, orders: np.ndarray) -> None:
 
 @compiled
 def _rise(heap: np.ndarray, place: int, scores: np.ndarray, orders: np.ndarray) -> None:
-    """Let the slot at a place of the heap rise to where it belongs."""
+    """Sift the slot at a place of the heap up to where it belongs."""
     slot = heap[place]
     while place > 0 and _worse(slot, heap[(place - 1) // 2], scores, orders):
         heap[place] = heap[(place - 1) // 2]
@@ -66,10 +68,10 @@ def _rise(heap: np.ndarray, place: int, scores: np.ndarray, orders: np.ndarray) 
 
 
 @compiled
-def _worse(one: int, other: int, scores: np.ndarray, orders: np.ndarray) -> bool:
-    if scores[one] != scores[other]:
-        return bool(scores[one] < scores[other])
-    return bool(orders[one] > orders[other])
+def _worse(slot: int, other: int, scores: np.ndarray, orders: np.ndarray) -> bool:
+    if scores[slot] != scores[other]:
+        return bool(scores[slot] < scores[other])
+    return bool(orders[slot] > orders[other])
 
 
 @compiled
@@ -92,7 +94,7 @@ def _end_of_run(
 
 
 @compiled
-def narrow(
+def narrow_runs(
     high: np.ndarray,
     low: np.ndarray,
     left: Any,
@@ -129,12 +131,12 @@ def children(
     right: Any,
     mask: Any,
     table: np.ndarray,
-    counts: np.ndarray,
+    allowed_before: np.ndarray,
     starts: np.ndarray,
     ends: np.ndarray,
     bases: np.ndarray,
-    totals: np.ndarray,
-    gains: np.ndarray,
+    prefix_log_probs: np.ndarray,
+    code_log_probs: np.ndarray,
     bounds: np.ndarray,
     beams: int,
     parents: np.ndarray,
@@ -142,87 +144,91 @@ def children(
     runs: np.ndarray,
     scores: np.ndarray,
 ) -> np.ndarray:
-    """The best children of each query's prefixes in one pool, in the order of prefixes.
+    """The best children of each query's prefixes in one segment, in the order of prefixes and codes.
 
     Args:
-        high, low, left, right, mask: where the level's codes are, by `Part.bits`.
-        table: the first rows of all children, where they are kept.
-        counts: how many rows before each are allowed [n + 1]; without it all are.
-        starts, ends: the run of each prefix; a query's prefixes stand in their order.
+        high, low, left, right, mask: where the level's codes are, by `SegmentView.level_bits`.
+        table: the first rows of all children, where they are stored.
+        allowed_before: how many rows before each are allowed [n + 1]; empty if all are.
+        starts, ends: the run of each prefix; a query's prefixes stand in the order of their codes.
         bases: the place of each prefix's first child in `table`.
-        totals: the score of each prefix.
-        gains: the log-probabilities of the codes that may follow, [prefixes, codes].
-        bounds: which prefixes are whose.
-        beams: how many children go on.
-        parents, codes, runs (two numbers), scores: to be filled [queries, beams].
+        prefix_log_probs: the summed log-probability of each prefix.
+        code_log_probs: the log-probabilities of the codes that may follow, [prefixes, codes].
+        bounds: which prefixes belong to which query.
+        beams: how many children are kept.
+        parents, codes, runs (start and end), scores: outputs [queries, beams].
 
-    Returns how many there are of each query. Of equal ones the smaller codes stay; -inf never does.
+    Returns how many children each query has. Of equal ones the smaller codes are kept; -inf never is.
     """
-    found = np.zeros(len(bounds) - 1, np.int64)
+    num_children = np.zeros(len(bounds) - 1, np.int64)
     heap, orders = np.empty(beams, np.int64), np.empty(beams, np.int64)
-    size = gains.shape[1]
+    size = code_log_probs.shape[1]
     for query in range(len(bounds) - 1):
         count, order, worst = 0, 0, np.float32(-np.inf)
         kept = scores[query]
         for row in range(bounds[query], bounds[query + 1]):
             start, end = starts[row], ends[row]
             code: Any = np.int64(-1)
-            total = totals[row]
+            total = prefix_log_probs[row]
             while start < end:
                 if len(table):
                     code += 1
                     if code == size:
                         break
-                    score = np.float32(total + gains[row, code])
+                    score = np.float32(total + code_log_probs[row, code])
                     if not score > worst:
                         continue
-                    one: Any = np.int64(table[bases[row] + code])
-                    other: Any = np.int64(table[bases[row] + code + 1])
-                    if one == other:
+                    child_start: Any = np.int64(table[bases[row] + code])
+                    child_end: Any = np.int64(table[bases[row] + code + 1])
+                    if child_start == child_end:
                         continue
                 else:
                     code = code_in(high[start], low[start], left, right, mask)
-                    one, other = start, _end_of_run(high, low, left, right, mask, start, end, code)
-                    start = other
-                    score = np.float32(total + gains[row, code])
+                    child_start, child_end = (
+                        start,
+                        _end_of_run(high, low, left, right, mask, start, end, code),
+                    )
+                    start = child_end
+                    score = np.float32(total + code_log_probs[row, code])
                     if not score > worst:
                         continue
-                if len(counts) and counts[one] == counts[other]:
+                if len(allowed_before) and allowed_before[child_start] == allowed_before[child_end]:
                     continue
                 slot = put(heap, count, kept, orders, score, order)
                 parents[query, slot], codes[query, slot] = row, code
-                runs[query, slot, 0], runs[query, slot, 1] = one, other
+                runs[query, slot, 0], runs[query, slot, 1] = child_start, child_end
                 order += 1
                 count = min(count + 1, beams)
                 if count == beams:
                     worst = kept[heap[0]]
-        found[query] = count
+        num_children[query] = count
         sequence = np.argsort(orders[:count])
         parents[query, :count] = parents[query, :count][sequence]
         codes[query, :count] = codes[query, :count][sequence]
         runs[query, :count] = runs[query, :count][sequence]
         kept[:count] = kept[:count][sequence]
-    return found
+    return num_children
 
 
 @compiled
 def buckets(
     hi: np.ndarray,
     lo: np.ndarray,
-    counts: np.ndarray,
+    allowed_before: np.ndarray,
     starts: np.ndarray,
     ends: np.ndarray,
     bounds: np.ndarray,
     heads: np.ndarray,
-    owners: np.ndarray,
+    run_ids: np.ndarray,
 ) -> np.ndarray:
-    """The first rows of the different codes in each query's runs, as many as `heads` [queries, most] holds.
+    """The first row of each different code in each query's runs, as many as `heads` [queries, most] holds.
 
-    `owners` [queries, most] becomes the run of each. Returns how many there are of each query; counting ends
-    at `most`. Codes without an allowed row do not count. A run's rows share what is not stored.
+    `run_ids` [queries, most] is filled with the run of each. Returns the number of codes of each query;
+    counting ends at `most`. Codes without an allowed row do not count. All rows of a run share the modality
+    code, which is not stored.
     """
     most = heads.shape[1]
-    found = np.zeros(len(bounds) - 1, np.int64)
+    num_buckets = np.zeros(len(bounds) - 1, np.int64)
     for query in range(len(bounds) - 1):
         count = 0
         for run in range(bounds[query], bounds[query + 1]):
@@ -239,17 +245,17 @@ def buckets(
                         low = middle
                     else:
                         high = middle
-                if not len(counts) or counts[high] > counts[start]:
-                    heads[query, count], owners[query, count] = start, run
+                if not len(allowed_before) or allowed_before[high] > allowed_before[start]:
+                    heads[query, count], run_ids[query, count] = start, run
                     count += 1
                 start = high
-        found[query] = count
-    return found
+        num_buckets[query] = count
+    return num_buckets
 
 
 @compiled
-def _same(hi: np.ndarray, lo: np.ndarray, one: int, other: int) -> bool:
-    return bool(hi[one] == hi[other] and (len(lo) == 0 or lo[one] == lo[other]))
+def _same(hi: np.ndarray, lo: np.ndarray, row: int, other: int) -> bool:
+    return bool(hi[row] == hi[other] and (len(lo) == 0 or lo[row] == lo[other]))
 
 
 @compiled
@@ -264,17 +270,17 @@ def best_of_runs(
     vectors: np.ndarray,
     queries: np.ndarray,
     units: np.ndarray,
-    whose: np.ndarray,
+    query_of_group: np.ndarray,
     hi: np.ndarray,
     lo: np.ndarray,
-    firsts: np.ndarray,
+    modality_starts: np.ndarray,
     lefts: np.ndarray,
     rights: np.ndarray,
     masks: np.ndarray,
-    behind: np.ndarray,
+    in_lo: np.ndarray,
     tables: np.ndarray,
-    halves: np.ndarray,
-    share: Any,
+    half_sq_norms: np.ndarray,
+    code_weight: Any,
     allowed: np.ndarray,
     starts: np.ndarray,
     ends: np.ndarray,
@@ -283,33 +289,33 @@ def best_of_runs(
     runs: np.ndarray,
     scores: np.ndarray,
 ) -> np.ndarray:
-    """Of each group of runs the rows with the highest scores for its query, in no order.
+    """The rows with the highest scores for its query in each group of runs, unordered.
 
     Args:
-        vectors: int8 [n, width]; without it, only codes are looked at.
+        vectors: int8 embeddings [n, width]; empty to score by codes alone.
         queries: int16 [queries, width].
-        units: what a unit of their inner products stands for, float32 [queries].
-        whose: the query of each group, int64 [groups].
-        hi, lo, firsts: the packed codes.
-        lefts, rights, masks: where each level's codes are, as `Part.bits` says.
-        behind: which levels end in `lo`.
+        units: the value of one unit of their inner products, float32 [queries].
+        query_of_group: the query of each group, int64 [groups].
+        hi, lo, modality_starts: the packed codes.
+        lefts, rights, masks, in_lo: where each level's codes are; see `SegmentView.all_level_bits`.
         tables: what each code adds, float32 [queries, levels, codes]; without levels, codes add nothing.
-        halves: what is taken off each row, float32 [n], `share` times; without it nothing.
-        share: float32.
-        allowed: which rows may be found, bool [n]; without it all.
+        half_sq_norms: subtracted from each row's score `code_weight` times, float32 [n]; empty for nothing.
+        code_weight: float32.
+        allowed: which rows may be returned, bool [n]; empty for all.
         starts, ends: the runs.
         bounds: which runs are in which group.
-        rows, runs, scores (float32): to be filled [groups, most], with the run that each row is from.
+        rows, runs, scores (float32): outputs [groups, most], with the run of each row.
 
-    Returns how many there are of each group.
+    Returns the number of rows of each group.
     """
-    count_of = np.zeros(len(bounds) - 1, np.int64)
+    num_rows = np.zeros(len(bounds) - 1, np.int64)
     heap = np.empty(rows.shape[1], np.int64)
-    stored = 1 if len(firsts) else 0
+    stored = 1 if len(modality_starts) else 0
     for group in range(len(bounds) - 1):
         # Slices are taken out of the loops: each costs as much as a dot product.
-        vector, table, unit, count = queries[whose[group]], tables[whose[group]], units[whose[group]], 0
-        some_rows, some_runs, some_scores = rows[group], runs[group], scores[group]
+        query, count = query_of_group[group], 0
+        vector, table, unit = queries[query], tables[query], units[query]
+        group_rows, group_runs, group_scores = rows[group], runs[group], scores[group]
         for run in range(bounds[group], bounds[group + 1]):
             modality = 0
             for row in range(starts[run], ends[run]):
@@ -324,19 +330,19 @@ def best_of_runs(
                     total = np.float32(dot * unit)
                 if len(table):
                     if stored:
-                        while row >= firsts[modality + 1]:
+                        while row >= modality_starts[modality + 1]:
                             modality += 1
                         total = np.float32(total + table[0, modality])
                     first = hi[row]
                     second = np.uint64(lo[row]) if len(lo) else np.uint64(0)
                     for level in range(stored, len(table)):
-                        low = second if behind[level] else first
+                        low = second if in_lo[level] else first
                         code = code_in(first, low, lefts[level], rights[level], masks[level])
                         total = np.float32(total + table[level, code])
-                if len(halves):
-                    total = np.float32(total - share * halves[row])
-                if count < len(heap) or _better(total, row, heap, some_scores, some_rows):
-                    some_runs[put(heap, count, some_scores, some_rows, total, row)] = run
+                if len(half_sq_norms):
+                    total = np.float32(total - code_weight * half_sq_norms[row])
+                if count < len(heap) or _better(total, row, heap, group_scores, group_rows):
+                    group_runs[put(heap, count, group_scores, group_rows, total, row)] = run
                     count = min(count + 1, len(heap))
-        count_of[group] = count
-    return count_of
+        num_rows[group] = count
+    return num_rows

@@ -1,8 +1,8 @@
-"""Everything below a query's prefixes, ordered by likeness: of embeddings, of codes, or of both (`blend`).
+"""Everything below a query's prefixes, ranked by score: of embeddings, of codes, or of both (`scoring`).
 
-All items are looked at in bytes, in one compiled loop over all runs; the best hundred (or as many as are
-asked for) then by their exact embeddings, where those are kept. What codes add is summed up from one table a
-level. Of equal items the lower number comes first.
+All items are scored by their int8 embeddings, in one compiled loop over all runs; then the best hundred (or
+k, if that is more) by their float embeddings, where those are kept. Code scores are sums of one table look-up
+a level. Ties are broken by item key.
 """
 
 from __future__ import annotations
@@ -14,260 +14,265 @@ import numpy as np
 
 from genius.errors import InputError, MismatchError
 from genius.jit import frozen
-from genius.search import kernels as dots
-from genius.search.asked import Asked
-from genius.search.segment_view import Part
+from genius.search import kernels
+from genius.search.scoring import Scorer
+from genius.search.segment_view import SegmentView
 
-EXACT = 100
-"""How many of the best are looked at exactly, at least."""
+MIN_EXACT = 100
+"""At least so many of the best are scored by their float embeddings."""
 
-BLOCK = 1 << 13  # exact embeddings at a time
+BLOCK = 1 << 13  # float embeddings at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Ranked:
-    """The best items of each group of runs, best first; filled up with -1 and -inf.
+class RankedRows:
+    """The best rows of each group of runs, best first; padded with -1 and -inf.
 
     Attributes:
-        rows: sorted rows, those of all parts numbered one after another, int64 [groups, k].
-        scores: likeness, float32 [groups, k].
-        runs: the run that each is from, int64 [groups, k].
+        rows: sorted rows, those of all segments numbered one after another, int64 [groups, k].
+        scores: float32 [groups, k].
+        runs: the run of each row, int64 [groups, k].
     """
 
     rows: np.ndarray
     scores: np.ndarray
     runs: np.ndarray
 
-    def padded(self, k: int) -> Ranked:
+    @classmethod
+    def empty(cls, groups: int, k: int) -> RankedRows:
+        """Padding alone."""
+        shape = (groups, k)
+        return cls(
+            np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32), np.full(shape, -1, np.int64)
+        )
+
+    def padded(self, k: int) -> RankedRows:
         """The same with k columns."""
-        wide = blank(len(self.rows), k)
+        wide = RankedRows.empty(len(self.rows), k)
         width = min(k, self.rows.shape[1])
         for new, old in ((wide.rows, self.rows), (wide.scores, self.scores), (wide.runs, self.runs)):
             new[:, :width] = old[:, :width]
         return wide
 
 
-def blank(groups: int, k: int) -> Ranked:
-    """Room for k items of each group."""
-    shape = (groups, k)
-    return Ranked(
-        np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32), np.full(shape, -1, np.int64)
-    )
-
-
 @dataclass(frozen=True, eq=False)
-class _Flat:
-    """Items of groups in no order: whose each is, the sorted row, its run and its score."""
+class _Candidates:
+    """Rows of groups in no order: the group, the sorted row, the run and the score of each."""
 
     groups: np.ndarray
     rows: np.ndarray
     runs: np.ndarray
     scores: np.ndarray
 
-    def __getitem__(self, some: np.ndarray) -> _Flat:
-        return _Flat(self.groups[some], self.rows[some], self.runs[some], self.scores[some])
+    def __getitem__(self, places: np.ndarray) -> _Candidates:
+        return _Candidates(self.groups[places], self.rows[places], self.runs[places], self.scores[places])
 
-    def moved(self, rows: int) -> _Flat:
-        """The same, each so many rows further down."""
-        return _Flat(self.groups, self.rows + rows, self.runs, self.scores)
+    def shifted(self, rows: int) -> _Candidates:
+        """The same, with rows numbered from another start."""
+        return _Candidates(self.groups, self.rows + rows, self.runs, self.scores)
 
 
 @dataclass(frozen=True, eq=False)
 class _Runs:
-    """The runs of one part: which are in which group, where they are, and the query of each group."""
+    """The runs of one segment: which are in which group, where they are, and the query of each group."""
 
     bounds: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
-    whose: np.ndarray
+    query_of_group: np.ndarray
 
 
 def rank(
-    parts: Sequence[Part],
+    segments: Sequence[SegmentView],
     bounds: np.ndarray,
     starts: np.ndarray,
     ends: np.ndarray,
-    asked: Asked,
+    scorer: Scorer,
     k: int,
-    whose: np.ndarray | None = None,
-) -> Ranked:
-    """The k items most like its query in each group of runs.
+    query_of_group: np.ndarray | None = None,
+) -> RankedRows:
+    """The k rows with the highest scores for its query in each group of runs.
 
     Args:
-        parts: where the runs are.
+        segments: where the runs are.
         bounds: which runs are in which group, int64 [groups + 1].
-        starts, ends: the runs in each part, int64 [parts, runs].
-        asked: what each query's items are compared with.
+        starts, ends: the runs in each segment, int64 [segments, runs].
+        scorer: what each query's items are scored by.
         k: how many; there are no more columns than the largest group has items.
-        whose: the query of each group, int64 [groups]; without it, each has one of its own.
+        query_of_group: the query of each group, int64 [groups]; without it, group i belongs to query i.
     """
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")
-    _check(parts, asked)
+    _check(segments, scorer)
     groups = len(bounds) - 1
-    whose = np.arange(groups) if whose is None else whose
-    owners = np.repeat(np.arange(groups), np.diff(bounds))
-    below = np.zeros(len(owners), np.int64)
-    for part, some, others in zip(parts, starts, ends, strict=True):
-        below += part.under(some, others)
-    available = int(np.bincount(owners, below, groups).max(initial=0))
+    query_of_group = np.arange(groups) if query_of_group is None else query_of_group
+    group_of_run = np.repeat(np.arange(groups), np.diff(bounds))
+    items = np.zeros(len(group_of_run), np.int64)
+    for segment, segment_starts, segment_ends in zip(segments, starts, ends, strict=True):
+        items += segment.count_allowed(segment_starts, segment_ends)
+    available = int(np.bincount(group_of_run, items, groups).max(initial=0))
     k = min(k, available)
-    exact = asked.embeddings is not None and all(part.exact is not None for part in parts)
-    most = min(max(k, EXACT) if exact else k, available)
-    found = _joined(
+    exact = scorer.embeddings is not None and all(segment.embeddings is not None for segment in segments)
+    most = min(max(k, MIN_EXACT) if exact else k, available)
+    candidates = _concatenate(
         [
-            _looked_up(part, _Runs(bounds, starts[number], ends[number], whose), asked, most).moved(first)
-            for number, (part, first) in enumerate(zip(parts, offsets(parts)[:-1], strict=True))
+            _quick_best(
+                segment, _Runs(bounds, starts[number], ends[number], query_of_group), scorer, most
+            ).shifted(first)
+            for number, (segment, first) in enumerate(zip(segments, row_offsets(segments)[:-1], strict=True))
         ]
     )
-    found = found[_best(found, found.rows, most)]
-    if exact and any(part.coarse is not None for part in parts):
-        found = _Flat(found.groups, found.rows, found.runs, _exact(parts, found, asked, whose))
-    found = found[_best(found, numbers(parts, found.rows), k)]
-    ranked = blank(groups, k)
-    where = found.groups, np.arange(len(found.groups)) - np.searchsorted(found.groups, found.groups)
-    ranked.rows[where], ranked.scores[where], ranked.runs[where] = found.rows, found.scores, found.runs
+    candidates = candidates[_best(candidates, candidates.rows, most)]
+    if exact and any(segment.embeddings_int8 is not None for segment in segments):
+        scores = _exact_scores(segments, candidates, scorer, query_of_group)
+        candidates = _Candidates(candidates.groups, candidates.rows, candidates.runs, scores)
+    best = candidates[_best(candidates, item_keys(segments, candidates.rows), k)]
+    ranked = RankedRows.empty(groups, k)
+    where = best.groups, np.arange(len(best.groups)) - np.searchsorted(best.groups, best.groups)
+    ranked.rows[where], ranked.scores[where], ranked.runs[where] = best.rows, best.scores, best.runs
     return ranked
 
 
-def offsets(parts: Sequence[Part]) -> np.ndarray:
-    """The first row of each part, where all are numbered one after another; and how many there are."""
-    return np.cumsum([0, *map(len, parts)])
+def row_offsets(segments: Sequence[SegmentView]) -> np.ndarray:
+    """The first row of each segment, where all are numbered one after another; then the number of rows."""
+    return np.cumsum([0, *map(len, segments)])
 
 
-def numbers(parts: Sequence[Part], rows: np.ndarray) -> np.ndarray:
-    """What rows are called: int64, of the same shape. Without names, their place; -1 stays."""
-    called = rows.copy()
-    bounds = offsets(parts)
-    for number, part in enumerate(parts):
-        if part.numbers is not None:
-            mine = (rows >= bounds[number]) & (rows < bounds[number + 1])
-            called[mine] = part.numbers[rows[mine] - bounds[number]]
-    return called
+def item_keys(segments: Sequence[SegmentView], rows: np.ndarray) -> np.ndarray:
+    """The item keys of rows: int64, of the same shape. Segments without keys give the rows; -1 stays."""
+    keys = rows.copy()
+    bounds = row_offsets(segments)
+    for number, segment in enumerate(segments):
+        if segment.item_keys is not None:
+            inside = (rows >= bounds[number]) & (rows < bounds[number + 1])
+            keys[inside] = segment.item_keys[rows[inside] - bounds[number]]
+    return keys
 
 
-def _looked_up(part: Part, runs: _Runs, asked: Asked, most: int) -> _Flat:
-    """The `most` best items of each group in one part, as well as can be told quickly."""
-    if asked.embeddings is not None and part.coarse is None:
-        return _by_exact(part, runs, asked, most)
+def _quick_best(segment: SegmentView, runs: _Runs, scorer: Scorer, most: int) -> _Candidates:
+    """The `most` best rows of each group in one segment, by int8 embeddings where there are any."""
+    if scorer.embeddings is not None and segment.embeddings_int8 is None:
+        return _float_best(segment, runs, scorer, most)
     groups = len(runs.bounds) - 1
-    rows, from_runs = np.empty((groups, most), np.int64), np.empty((groups, most), np.int64)
+    rows, row_runs = np.empty((groups, most), np.int64), np.empty((groups, most), np.int64)
     scores = np.empty((groups, most), np.float32)
-    count = int(runs.whose.max(initial=-1)) + 1
-    vectors, queries, units = _bytes(part, asked, count)
-    found = dots.best_of_runs(
-        vectors,
-        queries,
-        units,
-        runs.whose,
-        *part.words,
-        _or_none(part.packed.firsts, np.uint32),
-        *part.places,
-        np.zeros((count, 0, 0), np.float32) if asked.tables is None else asked.tables,
-        _or_none(part.halves if asked.share else None, np.float32),
-        np.float32(asked.share),
-        _or_none(part.allowed, np.bool_),
-        np.ascontiguousarray(runs.starts),  # loops are compiled once for each kind of array
+    queries = int(runs.query_of_group.max(initial=-1)) + 1
+    counts = kernels.best_of_runs(
+        *_int8_operands(segment, scorer, queries),
+        runs.query_of_group,
+        *segment.words,
+        _or_empty(segment.packed.modality_starts, np.uint32),
+        *segment.all_level_bits,
+        np.zeros((queries, 0, 0), np.float32) if scorer.tables is None else scorer.tables,
+        _or_empty(segment.half_sq_norms if scorer.code_weight else None, np.float32),
+        np.float32(scorer.code_weight),
+        _or_empty(segment.allowed, np.bool_),
+        np.ascontiguousarray(runs.starts),  # kernels are compiled once for each kind of array
         np.ascontiguousarray(runs.ends),
         runs.bounds,
         rows,
-        from_runs,
+        row_runs,
         scores,
     )
-    there = np.arange(most) < found[:, None]
-    return _Flat(np.nonzero(there)[0], rows[there], from_runs[there], scores[there])
+    filled = np.arange(most) < counts[:, None]
+    return _Candidates(np.nonzero(filled)[0], rows[filled], row_runs[filled], scores[filled])
 
 
-def _bytes(part: Part, asked: Asked, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Items' embeddings in bytes, the queries' in short integers, and what a unit of a product stands for."""
-    if asked.embeddings is None or part.coarse is None:
-        return frozen(np.empty((0, 0), np.int8)), np.empty((count, 0), np.int16), np.ones(count, np.float32)
-    largest = np.abs(asked.embeddings).max(axis=1)
+def _int8_operands(
+    segment: SegmentView, scorer: Scorer, queries: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Items' embeddings in int8, the queries' in int16, and the value of one unit of their products."""
+    if scorer.embeddings is None or segment.embeddings_int8 is None:
+        nothing = frozen(np.empty((0, 0), np.int8))
+        return nothing, np.empty((queries, 0), np.int16), np.ones(queries, np.float32)
+    largest = np.abs(scorer.embeddings).max(axis=1)
     units = np.where(largest > 0, largest / 127, 1).astype(np.float32)
-    short = np.rint(asked.embeddings / units[:, None]).astype(np.int16)
-    return frozen(part.coarse), short, units * np.float32(part.scale)
+    short = np.rint(scorer.embeddings / units[:, None]).astype(np.int16)
+    return frozen(segment.embeddings_int8), short, units * np.float32(segment.scale)
 
 
-def _or_none(array: np.ndarray | None, number: type[np.generic]) -> np.ndarray:
-    """An array as compiled loops want it; one without elements if it is absent."""
-    return frozen(np.empty(0, number) if array is None else array)
+def _or_empty(array: np.ndarray | None, dtype: type[np.generic]) -> np.ndarray:
+    """An array as kernels take it: empty if it is absent."""
+    return frozen(np.empty(0, dtype) if array is None else array)
 
 
-def _by_exact(part: Part, runs: _Runs, asked: Asked, most: int) -> _Flat:
-    """The same by exact embeddings, where there are no others."""
-    kept = [_Flat(*(np.empty(0, number) for number in (np.int64, np.int64, np.int64, np.float32)))]
+def _float_best(segment: SegmentView, runs: _Runs, scorer: Scorer, most: int) -> _Candidates:
+    """The same by float embeddings, where there are no others."""
+    nothing = _Candidates(*(np.empty(0, dtype) for dtype in (np.int64, np.int64, np.int64, np.float32)))
+    kept = [nothing]
     for group in range(len(runs.bounds) - 1):
-        best = kept[0]
+        best = nothing
         for run in range(runs.bounds[group], runs.bounds[group + 1]):
             for start in range(runs.starts[run], runs.ends[run], BLOCK):
                 rows = np.arange(start, min(start + BLOCK, runs.ends[run]))
-                rows = rows if part.allowed is None else rows[part.allowed[rows]]
-                scores = _scores(part, rows, np.full(len(rows), runs.whose[group]), asked)
-                some = _Flat(np.full(len(rows), group), rows, np.full(len(rows), run), scores)
-                best = _joined([best, some])
+                rows = rows if segment.allowed is None else rows[segment.allowed[rows]]
+                scores = _float_scores(segment, rows, np.full(len(rows), runs.query_of_group[group]), scorer)
+                block = _Candidates(np.full(len(rows), group), rows, np.full(len(rows), run), scores)
+                best = _concatenate([best, block])
                 best = best[_best(best, best.rows, most)]
         kept.append(best)
-    return _joined(kept)
+    return _concatenate(kept)
 
 
-def _scores(part: Part, rows: np.ndarray, queries: np.ndarray, asked: Asked) -> np.ndarray:
-    """The exact scores of rows for a query each, float32; each is summed in the same order in whatever
-    company."""
-    assert part.exact is not None and asked.embeddings is not None
-    scores = (part.exact[rows].astype(np.float32) * asked.embeddings[queries]).sum(axis=1)
-    if asked.tables is not None:
-        for level, codes in enumerate(part.packed.codes(rows).T):
-            scores += asked.tables[queries, level, codes]
-    if asked.share:
-        assert part.halves is not None
-        scores -= np.float32(asked.share) * part.halves[rows]
+def _float_scores(segment: SegmentView, rows: np.ndarray, queries: np.ndarray, scorer: Scorer) -> np.ndarray:
+    """The scores of rows for a query each by float embeddings, float32; batch-invariant."""
+    assert segment.embeddings is not None and scorer.embeddings is not None
+    scores = (segment.embeddings[rows].astype(np.float32) * scorer.embeddings[queries]).sum(axis=1)
+    if scorer.tables is not None:
+        for level, codes in enumerate(segment.packed.codes(rows).T):
+            scores += scorer.tables[queries, level, codes]
+    if scorer.code_weight:
+        assert segment.half_sq_norms is not None
+        scores -= np.float32(scorer.code_weight) * segment.half_sq_norms[rows]
     return np.asarray(scores)
 
 
-def _joined(found: Sequence[_Flat]) -> _Flat:
-    """Several lists as one."""
-    return _Flat(
-        np.concatenate([some.groups for some in found]),
-        np.concatenate([some.rows for some in found]),
-        np.concatenate([some.runs for some in found]),
-        np.concatenate([some.scores for some in found]),
+def _concatenate(blocks: Sequence[_Candidates]) -> _Candidates:
+    return _Candidates(
+        np.concatenate([block.groups for block in blocks]),
+        np.concatenate([block.rows for block in blocks]),
+        np.concatenate([block.runs for block in blocks]),
+        np.concatenate([block.scores for block in blocks]),
     )
 
 
-def _best(found: _Flat, names: np.ndarray, most: int) -> np.ndarray:
-    """The places of the `most` best of each group, by group and best first; of equal ones the lower name."""
-    order = np.lexsort((names, -found.scores, found.groups))
-    groups = found.groups[order]
+def _best(candidates: _Candidates, tie_keys: np.ndarray, most: int) -> np.ndarray:
+    """The places of the `most` best of each group, by group and best first; of equal ones the lower key."""
+    order = np.lexsort((tie_keys, -candidates.scores, candidates.groups))
+    groups = candidates.groups[order]
     return np.asarray(order[np.arange(len(order)) - np.searchsorted(groups, groups) < most])
 
 
-def _exact(parts: Sequence[Part], found: _Flat, asked: Asked, whose: np.ndarray) -> np.ndarray:
-    """The exact scores of items of several parts, float32."""
-    bounds = offsets(parts)
-    scores = np.empty(len(found.rows), np.float32)
-    for number, part in enumerate(parts):
-        mine = np.flatnonzero((found.rows >= bounds[number]) & (found.rows < bounds[number + 1]))
-        for start in range(0, len(mine), BLOCK):
-            some = mine[start : start + BLOCK]
-            queries = whose[found.groups[some]]
-            scores[some] = _scores(part, found.rows[some] - bounds[number], queries, asked)
+def _exact_scores(
+    segments: Sequence[SegmentView], candidates: _Candidates, scorer: Scorer, query_of_group: np.ndarray
+) -> np.ndarray:
+    """The scores of rows of several segments by float embeddings, float32."""
+    bounds = row_offsets(segments)
+    scores = np.empty(len(candidates.rows), np.float32)
+    for number, segment in enumerate(segments):
+        inside = (candidates.rows >= bounds[number]) & (candidates.rows < bounds[number + 1])
+        places = np.flatnonzero(inside)
+        for start in range(0, len(places), BLOCK):
+            block = places[start : start + BLOCK]
+            queries = query_of_group[candidates.groups[block]]
+            scores[block] = _float_scores(segment, candidates.rows[block] - bounds[number], queries, scorer)
     return scores
 
 
-def _check(parts: Sequence[Part], asked: Asked) -> None:
-    if asked.share and any(part.halves is None for part in parts):
-        raise InputError("to be compared by their codes, items need `halves`")
-    queries = asked.embeddings
+def _check(segments: Sequence[SegmentView], scorer: Scorer) -> None:
+    if scorer.code_weight and any(segment.half_sq_norms is None for segment in segments):
+        raise InputError("to be scored by their codes, items need `half_sq_norms`")
+    queries = scorer.embeddings
     if queries is None:
         return
     if queries.ndim != 2:
         raise InputError(f"queries must be embeddings [queries, width], not of the shape {queries.shape}")
     if not np.isfinite(queries).all():
         raise InputError("queries must be finite embeddings, and some hold NaN or infinity")
-    for part in parts:
-        kept = [array for array in (part.coarse, part.exact) if array is not None]
+    for segment in segments:
+        kept = [array for array in (segment.embeddings_int8, segment.embeddings) if array is not None]
         if not kept:
-            raise InputError("some items have no embeddings: compare them by their codes")
+            raise InputError("some items have no embeddings: score them by their codes")
         if any(array.shape[1] != queries.shape[1] for array in kept):
             raise MismatchError(
                 f"items have embeddings of width {kept[0].shape[1]}, and queries of {queries.shape[1]}: "

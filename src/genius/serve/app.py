@@ -1,4 +1,4 @@
-"""The HTTP service: which addresses there are, and what they answer."""
+"""The ASGI application: the routes of the service and their error handling."""
 
 from __future__ import annotations
 
@@ -19,50 +19,44 @@ from starlette.types import ASGIApp
 
 from genius import __version__
 from genius.errors import GeniusError, InputError
+from genius.index.hits import item_to_dict
 from genius.index.index import Index
-from genius.serve import openapi as describe
-from genius.serve import schemas as m
-from genius.serve import thumbnails
-from genius.serve.config import LONGEST_ID, Settings
-from genius.serve.errors import Refusal, busy, refusal_of, unexpected
+from genius.index.query import MAX_ID_LENGTH
+from genius.serve import openapi, responses, schemas, thumbnails
+from genius.serve.config import Settings
+from genius.serve.errors import ApiError, api_error, busy_error, internal_error
 from genius.serve.metrics import MEDIA_TYPE, Metrics
-from genius.serve.middleware import Gate
-from genius.serve.requests import read_json, read_search, said
-from genius.serve.responses import (
-    added_fields,
-    cell_fields,
-    hit_fields,
-    item_fields,
-    nothing_added,
-    page_fields,
-)
+from genius.serve.middleware import GuardMiddleware
+from genius.serve.requests import read_json, read_search, validation_error
 from genius.serve.service import Service
 from genius.serve.static import add_pages
 
 log = logging.getLogger(__name__)
 
-CHILDREN = 200
-SAMPLES = 24
-PAGE = 200
-ItemId = Path(description="An item's id; a slash in it is written %2F.", min_length=1, max_length=LONGEST_ID)
+MAX_CHILDREN = 200
+MAX_SAMPLES = 24
+MAX_PAGE = 200
+ItemId = Path(
+    description="An item's id; a slash in it is written %2F.", min_length=1, max_length=MAX_ID_LENGTH
+)
 
 
-class _AnyText(PathConvertor):
-    """What stands in a path, slashes and line breaks included."""
+class _AnyTextConvertor(PathConvertor):
+    """A path parameter that may hold slashes and line breaks."""
 
     regex = r"[\s\S]*"
 
 
-register_url_convertor("any", _AnyText())
+register_url_convertor("any", _AnyTextConvertor())
 
 
 def create_app(index: Index, settings: Settings) -> ASGIApp:
-    """The application for an open index; it closes the index when it is stopped."""
+    """The application for an open index, which it closes when it is stopped."""
     metrics = Metrics()
     service = Service(index, settings, metrics)
 
     @contextlib.asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         await asyncio.to_thread(service.close)
         index.close()
@@ -70,173 +64,154 @@ def create_app(index: Index, settings: Settings) -> ASGIApp:
     app = FastAPI(
         title="genius",
         version=__version__,
-        description=describe.ABOUT,
+        description=openapi.ABOUT,
         docs_url=None,
         redoc_url=None,
-        lifespan=life,
-        # We count ourselves (/metrics), and nothing shall be sent anywhere because of a variable.
+        lifespan=lifespan,
+        # We have metrics of our own, and no environment variable should make the service send anything.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    _add_errors(app)
-    _add_searching(app, service)
-    _add_items(app, service)
-    _add_facts(app, service)
+    _add_error_handlers(app)
+    _add_search_routes(app, service)
+    _add_item_routes(app, service)
+    _add_status_routes(app, service)
     add_pages(app)
-    return Gate(app, settings, metrics)
+    return GuardMiddleware(app, settings, metrics)
 
 
-def _json(fields: Any, status: int = 200) -> Response:
-    return Response(orjson.dumps(fields), status, media_type="application/json")
+def _json(fields: Any) -> Response:
+    return Response(orjson.dumps(fields), media_type="application/json")
 
 
-def _refused(refusal: Refusal) -> Response:
-    return Response(
-        refusal.body(), refusal.status, media_type="application/json", headers=dict(refusal.headers)
-    )
+def _error(error: ApiError) -> Response:
+    return Response(error.body(), error.status, media_type="application/json", headers=dict(error.headers))
 
 
-def _add_errors(app: FastAPI) -> None:
-    """Every error has the same form."""
+def _add_error_handlers(app: FastAPI) -> None:
+    """Give all errors the same form."""
 
-    @app.exception_handler(Refusal)
-    async def refused(request: Request, error: Refusal) -> Response:
-        return _refused(error)
+    @app.exception_handler(ApiError)
+    async def on_api_error(request: Request, error: ApiError) -> Response:
+        return _error(error)
 
     @app.exception_handler(GeniusError)
-    async def ours(request: Request, error: GeniusError) -> Response:
+    async def on_genius_error(request: Request, error: GeniusError) -> Response:
         if not isinstance(error, InputError):
             log.error("%s %s: %s", request.method, request.url.path, error)
-        return _refused(refusal_of(error))
+        return _error(api_error(error))
 
     @app.exception_handler(HTTPException)
-    async def of_the_framework(request: Request, error: HTTPException) -> Response:
-        return _refused(Refusal(error.status_code, str(error.detail), headers=error.headers))
+    async def on_http_exception(request: Request, error: HTTPException) -> Response:
+        return _error(ApiError(error.status_code, str(error.detail), headers=error.headers))
 
     @app.exception_handler(Exception)
-    async def unforeseen(request: Request, error: Exception) -> Response:
-        return _refused(unexpected())  # the gate puts it on record
+    async def on_exception(request: Request, error: Exception) -> Response:
+        return _error(internal_error())  # the middleware logs it
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return _refused(Refusal(422, said(error.errors())))
+    async def on_validation_error(request: Request, error: RequestValidationError) -> Response:
+        return _error(validation_error(error.errors()))
 
 
-def _add_searching(app: FastAPI, service: Service) -> None:
-    fingerprint = service.index.model.fingerprint
+def _add_search_routes(app: FastAPI, service: Service) -> None:
+    index = service.index
 
-    @app.post("/search", response_model=m.SearchAnswer, **describe.search())
+    @app.post("/search", response_model=schemas.SearchAnswer, **openapi.search())
     async def search(request: Request) -> Response:
-        """The items that answer a text, a picture or both, best first."""
-        asked, picture = await read_search(request)
-        hits = await service.search(asked, picture)
-        fields = {
-            "hits": [hit_fields(hit, explain=asked.explain) for hit in hits],
-            "notes": hits.notes,
-            "mode": hits.mode,
-            "decoder": hits.decoder,
-            "under": hits.under,
-            "model": fingerprint,
-        }
-        return _json(fields)
+        """Find the items that answer a text, an image or both, best first."""
+        wanted, image = await read_search(request)
+        hits = await service.search(wanted, image)
+        return _json(responses.search_fields(hits, index.model.fingerprint, explain=wanted.explain))
 
-    @app.get("/codes", response_model=m.CellAnswer, **describe.codes(root=True))
-    @app.get("/codes/{prefix:path}", response_model=m.CellAnswer, **describe.codes(root=False))
+    @app.get("/codes", response_model=schemas.CellAnswer, **openapi.codes(root=True))
+    @app.get("/codes/{prefix:path}", response_model=schemas.CellAnswer, **openapi.codes(root=False))
     async def codes(
         prefix: str = "",
-        start: int = Query(0, ge=0, le=1 << 31, description="The first child to show."),
-        children: int = Query(48, ge=0, le=CHILDREN, description="How many children."),
-        samples: int = Query(6, ge=0, le=SAMPLES, description="How many items of the cell."),
+        start: int = Query(0, ge=0, le=1 << 31, description="The first child to include."),
+        children: int = Query(48, ge=0, le=MAX_CHILDREN, description="The number of children."),
+        samples: int = Query(6, ge=0, le=MAX_SAMPLES, description="The number of items of the cell."),
         child_samples: int | None = Query(
-            None, ge=0, le=SAMPLES, description="How many items of each child; like `samples` if not given."
+            None, ge=0, le=MAX_SAMPLES, description="The number of items of each child; by default `samples`."
         ),
     ) -> Response:
-        """What lies under a code: how many items, some of them, a label, and the codes that follow."""
-        of_children = samples if child_samples is None else child_samples
-        found = await service.cell(prefix, start, children, samples, of_children)
-        return _json(cell_fields(found, len(service.index.coding.sizes)))
+        """Show the cell under a prefix of codes: how many items, some of them, a label, and its children."""
+        each = samples if child_samples is None else child_samples
+        cell = await service.cell(prefix, start, children, samples, each)
+        return _json(responses.cell_fields(cell, len(index.format.sizes)))
 
 
-def _add_items(app: FastAPI, service: Service) -> None:
-    @app.post("/items", response_model=m.AddAnswer, **describe.add())
+def _add_item_routes(app: FastAPI, service: Service) -> None:
+    @app.post("/items", response_model=schemas.AddAnswer, **openapi.add())
     async def add(request: Request) -> Response:
-        """Add items; one whose id is there takes its place. They can be found when this answers."""
-        asked = await read_json(request, m.AddRequest)
-        report = await service.add(asked.items, strict=asked.strict)
-        if report.failures.count == len(asked.items):
-            raise nothing_added(report)
-        return _json(added_fields(report))
+        """Add items; one whose id exists replaces the item that has it. Searches find them at once."""
+        new = await read_json(request, schemas.AddRequest)
+        report = await service.add(new.items, strict=new.strict)
+        if report.failures.count == len(new.items):
+            raise responses.nothing_added(report)
+        return _json(responses.added_fields(report))
 
-    @app.get("/items", response_model=m.PageAnswer, **describe.plain("items"))
+    @app.get("/items", response_model=schemas.PageAnswer, **openapi.plain("items"))
     async def items(
-        after: int = Query(0, ge=0, le=1 << 62, description="0, or what the last answer said to be next."),
-        limit: int = Query(100, ge=1, le=PAGE, description="How many items."),
+        after: int = Query(0, ge=0, le=1 << 62, description="0, or `next` of the page before."),
+        limit: int = Query(100, ge=1, le=MAX_PAGE, description="The number of items."),
     ) -> Response:
-        """All items, some at a time; one that is replaced meanwhile comes again, at the end."""
-        return _json(page_fields(await service.page(after, limit), limit))
+        """List all items, page by page; one that is replaced meanwhile comes again, at the end."""
+        return _json(responses.page_fields(await service.page(after, limit), limit))
 
-    @app.get("/items/{id:any}/image", **describe.picture())
-    async def picture(
+    @app.get("/items/{id:any}/image", **openapi.image())
+    async def image(
         request: Request,
         id: str = ItemId,
         size: int = Query(384, ge=1, le=thumbnails.SIZES[-1], description="Its longer side, about."),
     ) -> Response:
-        """The picture of an item, small, as WebP."""
+        """Get the image of an item, scaled down, as WebP."""
         if not request.scope.get("raw_path", b"/image").endswith(b"/image"):
             return await item(f"{id}/image")  # the slash was written %2F: it belongs to the id
-        found = await service.thumbnail(id, size)
-        headers = {"ETag": f'"{found.tag}"', "Cache-Control": "private, max-age=60"}
+        thumbnail = await service.thumbnail(id, size)
+        headers = {"ETag": f'"{thumbnail.etag}"', "Cache-Control": "private, max-age=60"}
         if request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status_code=304, headers=headers)
-        return Response(found.content, media_type=thumbnails.MEDIA_TYPE, headers=headers)
+        return Response(thumbnail.content, media_type=thumbnails.MEDIA_TYPE, headers=headers)
 
-    @app.get("/items/{id:any}", response_model=m.FullItemAnswer, **describe.item())
+    @app.get("/items/{id:any}", response_model=schemas.FullItemAnswer, **openapi.item())
     async def item(id: str = ItemId) -> Response:
-        """An item and its code."""
-        found, code = await service.item(id)
-        return _json({**item_fields(found), "code": code})
+        """Get an item and its code."""
+        known, code = await service.item(id)
+        return _json({**item_to_dict(known), "code": code})
 
-    @app.patch("/items/{id:any}", response_model=m.AddAnswer, **describe.change())
+    @app.patch("/items/{id:any}", response_model=schemas.AddAnswer, **openapi.change())
     async def change(request: Request, id: str = ItemId) -> Response:
-        """Change an item: its text, its picture or its metadata; the rest stays."""
-        asked = await read_json(request, m.ChangeRequest)
-        return _json(added_fields(await service.change(id, asked)))
+        """Change the text, the image or metadata of an item; what is not given stays."""
+        changes = await read_json(request, schemas.ChangeRequest)
+        return _json(responses.added_fields(await service.change(id, changes)))
 
-    @app.delete("/items/{id:any}", response_model=m.RemoveAnswer, **describe.remove())
+    @app.delete("/items/{id:any}", response_model=schemas.RemoveAnswer, **openapi.remove())
     async def remove(id: str = ItemId) -> Response:
-        """Remove an item; it can't be found when this answers."""
+        """Remove an item; no search finds it any more."""
         return _json({"removed": await service.remove(id)})
 
-    @app.post("/compact", response_model=m.CompactAnswer, **describe.compact())
+    @app.post("/compact", response_model=schemas.CompactAnswer, **openapi.compact())
     async def compact(request: Request) -> Response:
-        """Make one segment of all, and let go of what was removed: searches are quicker after it."""
-        await read_json(request, m.CompactRequest)  # which pages of other sites can't send
+        """Merge all segments and purge removed items, which makes searches faster."""
+        await read_json(request, schemas.CompactRequest)  # pages of other sites can't send JSON
         return _json(asdict(await service.compact()))
 
 
-def _add_facts(app: FastAPI, service: Service) -> None:
-    @app.get("/about", response_model=m.AboutAnswer, **describe.plain("facts"))
+def _add_status_routes(app: FastAPI, service: Service) -> None:
+    @app.get("/about", response_model=schemas.AboutAnswer, **openapi.plain("status"))
     async def about() -> Response:
-        """What is served."""
-        index = service.index
-        fields = {
-            **await service.counts(),
-            "model": index.model.fingerprint,
-            "levels": index.coding.sizes,
-            "modality_first": index.coding.told,
-            "read_only": service.settings.read_only,
-            "made_by": f"genius {__version__}",
-        }
-        return _json(fields)
+        """Describe the index that is served."""
+        return _json(await service.about())
 
-    @app.get("/health", response_model=m.HealthAnswer, **describe.plain("facts"))
+    @app.get("/health", response_model=schemas.HealthAnswer, **openapi.plain("status"))
     async def health() -> Response:
-        """Whether the service works; needs no token."""
+        """Tell whether the service works; needs no token."""
         if not service.alive:
-            raise busy("nobody works on searches any more: start the service again")
+            raise busy_error("nobody works on searches any more: start the service again")
         return _json({"status": "ok"})
 
-    @app.get("/metrics", **describe.metrics())
+    @app.get("/metrics", **openapi.metrics())
     async def metrics() -> Response:
-        """Counters in Prometheus's text."""
-        written = service.metrics.written(len(service.index), service.index.version)
-        return Response(written, media_type=MEDIA_TYPE)
+        """Get metrics in Prometheus's text format."""
+        text = service.metrics.to_text(len(service.index), service.index.version)
+        return Response(text, media_type=MEDIA_TYPE)

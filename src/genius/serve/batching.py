@@ -1,4 +1,8 @@
-"""Searches of several requests that share their settings, as one call."""
+"""Searches of concurrent requests, done in batches.
+
+While one batch is searched, the requests that arrive meanwhile queue up and become the next one. A request
+that arrives alone is searched at once.
+"""
 
 from __future__ import annotations
 
@@ -9,234 +13,209 @@ import queue
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import orjson
 
 from genius.data.records import ImageBytes, Modality, Query
+from genius.errors import FilterTimeoutError
 from genius.index.hits import Hits
 from genius.index.index import Index
-from genius.index.sqlite import TooLongError
-from genius.serve.errors import busy, late
+from genius.serve.errors import busy_error, timeout_error
 from genius.serve.schemas import SearchRequest
-
-
-@dataclass(frozen=True, eq=False)
-class Search:
-    """One request's search."""
-
-    request: SearchRequest
-    picture: bytes | None
-
-    def query(self) -> Query:
-        """What is asked."""
-        asked = self.request
-        image = None if self.picture is None else ImageBytes(self.picture, "that was sent")
-        want = None if asked.want is None else Modality(asked.want)
-        return Query(text=asked.text, image=image, instruction=asked.instruction, want=want)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Settings of a search, as the index takes them."""
-        asked = self.request
-        options: dict[str, Any] = {
-            "k": asked.k,
-            "beam": asked.beam,
-            "mode": asked.mode,
-            "rerank": asked.rerank,
-            "decoder": asked.decoder,
-            "precision": asked.precision,
-        }
-        if asked.filter is not None:
-            options["filter"] = asked.filter
-        if asked.exclude:
-            options["exclude"] = asked.exclude
-        return options
-
-    @property
-    def shared(self) -> bytes:
-        """What is equal in searches that are done together."""
-        near = self.request.near
-        return orjson.dumps([self.options, near, near and self.request.want], option=orjson.OPT_SORT_KEYS)
-
-
-def search_together(index: Index, searches: Sequence[Search]) -> list[Hits | Exception]:
-    """What each search finds, or why it can't; one that is broken does not stop the others.
-
-    What they have `shared` is the same.
-    """
-    answers = _search(index, searches)
-    return [
-        _explained(answer) if search.request.explain else answer
-        for search, answer in zip(searches, answers, strict=True)
-    ]
-
-
-def _explained(answer: Hits | Exception) -> Hits | Exception:
-    """Hits whose paths are known: they are worked out when somebody looks, and better here than later."""
-    if isinstance(answer, Exception):
-        return answer
-    try:
-        for hit in answer:
-            _ = hit.log_probabilities, hit.below
-    except Exception as error:  # it is the request's own
-        return error
-    return answer
-
-
-def _search(index: Index, searches: Sequence[Search]) -> list[Hits | Exception]:
-    first = searches[0]
-    if first.request.near is not None:
-        return [_near(index, first)] * len(searches)
-    try:
-        return list(index.search_many([search.query() for search in searches], **first.options))
-    except Exception as error:  # of one of them, perhaps: then the others are answered
-        if len(searches) == 1 or isinstance(error, TooLongError):  # by the filter that they share
-            return [error] * len(searches)
-        return [answer for search in searches for answer in _search(index, [search])]
-
-
-def _near(index: Index, search: Search) -> Hits | Exception:
-    asked = search.request
-    try:
-        return index.search(near=asked.near, want=asked.want, **search.options)
-    except Exception as error:  # it is the request's own
-        return error
-
 
 log = logging.getLogger(__name__)
 
-Asked = TypeVar("Asked")
-Found = TypeVar("Found")
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class _Waiting(Generic[Asked, Found]):
-    asked: Asked
-    answer: asyncio.Future[Found]
-    group: Hashable
+class _Pending(Generic[Job, Result]):
+    job: Job
+    future: asyncio.Future[Result]
+    key: Hashable
 
 
-class Batcher(Generic[Asked, Found]):
-    """Gathers requests of a process, all from one event loop at a time, into batches.
+class Batcher(Generic[Job, Result]):
+    """Collects the jobs of a process, all from one event loop at a time, into batches for one thread.
 
     Args:
-        work: answers several requests of one group in their order; an error in place of an answer is that
-            request's own.
-        batch: how many are worked on together, at the most.
-        waiting: how many may wait; more are refused.
-        seconds: after which a request is told that it takes too long.
-        group: what requests have in common that are worked on by one call. The groups of a batch are answered
-            one after another, each when it is ready.
-        count: is told how many are worked on together.
-        wait: is told how many wait, whenever that changes.
+        work: does several jobs of one key and returns their results in the same order; an exception in place
+            of a result is raised for that job alone.
+        max_batch: how many jobs are done together.
+        max_waiting: how many jobs may wait; further ones are refused.
+        seconds: after which a job gets a timeout error.
+        key: jobs of equal keys are done by one call of `work`. The keys of a batch are done one after
+            another, and each is answered as soon as it is done.
+        on_batch: is called with the number of jobs of each call of `work`.
+        on_waiting: is called with the number of jobs that wait, whenever it changes.
     """
 
     def __init__(
         self,
-        work: Callable[[Sequence[Asked]], Sequence[Found | Exception]],
+        work: Callable[[Sequence[Job]], Sequence[Result | Exception]],
         *,
-        batch: int,
-        waiting: int,
+        max_batch: int,
+        max_waiting: int,
         seconds: float,
-        group: Callable[[Asked], Hashable] = lambda asked: None,
-        count: Callable[[int], None] = lambda size: None,
-        wait: Callable[[int], None] = lambda waiting: None,
+        key: Callable[[Job], Hashable] = lambda job: None,
+        on_batch: Callable[[int], None] = lambda size: None,
+        on_waiting: Callable[[int], None] = lambda count: None,
     ) -> None:
-        self._work, self._batch, self._seconds, self._group = work, batch, seconds, group
-        self._count, self._wait = count, wait
-        self._queue: queue.Queue[_Waiting[Asked, Found] | None] = queue.Queue(waiting)
+        self._work, self._max_batch, self._seconds, self._key = work, max_batch, seconds, key
+        self._on_batch, self._on_waiting = on_batch, on_waiting
+        self._queue: queue.Queue[_Pending[Job, Result] | None] = queue.Queue(max_waiting)
         self._thread = threading.Thread(target=self._run, name="searching", daemon=True)
         self._thread.start()
         self._closed = False
 
     def __len__(self) -> int:
-        """How many wait."""
+        """How many jobs wait."""
         return self._queue.qsize()
 
     @property
     def alive(self) -> bool:
-        """Whether somebody works on what is asked."""
+        """Whether the thread that does the jobs is running."""
         return self._thread.is_alive()
 
-    async def ask(self, asked: Asked) -> Found:
-        """The answer to one request. Raises Refusal where too many wait, or it takes too long."""
+    async def submit(self, job: Job) -> Result:
+        """The result of one job. Raises ApiError if too many wait, or if it takes too long."""
         if self._closed:
-            raise busy("the service is being stopped")
-        answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
-        waiting = _Waiting(asked, answer, self._group(asked))
+            raise busy_error("the service is being stopped")
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         try:
-            self._queue.put_nowait(waiting)
+            self._queue.put_nowait(_Pending(job, future, self._key(job)))
         except queue.Full:
-            raise busy("too many searches are waiting: try again in a moment") from None
-        _told(self._wait, len(self))
+            raise busy_error("too many searches are waiting: try again in a moment") from None
+        _report(self._on_waiting, len(self))
         try:
             async with asyncio.timeout(self._seconds):
-                return await answer
+                return await future
         except TimeoutError:
-            raise late(self._seconds) from None
+            raise timeout_error(self._seconds) from None
 
     def close(self) -> None:
-        """Answer what was accepted, then stop."""
+        """Finish all accepted jobs, then stop."""
         self._closed = True
         self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:
-            gathered, last = self._gather(first)
-            _told(self._wait, len(self))
-            groups: dict[Hashable, list[_Waiting[Asked, Found]]] = {}
-            for one in gathered:
-                groups.setdefault(one.group, []).append(one)
+            batch, last = self._collect(first)
+            _report(self._on_waiting, len(self))
+            groups: dict[Hashable, list[_Pending[Job, Result]]] = {}
+            for pending in batch:
+                groups.setdefault(pending.key, []).append(pending)
             for group in groups.values():
-                self._answer([one for one in group if not one.answer.cancelled()])  # who has gone needs none
+                self._do([pending for pending in group if not pending.future.cancelled()])
             if last:
                 return
 
-    def _gather(self, first: _Waiting[Asked, Found]) -> tuple[list[_Waiting[Asked, Found]], bool]:
-        """Those that wait behind the first one, and whether nobody comes behind them."""
-        gathered = [first]
-        while len(gathered) < self._batch:
+    def _collect(self, first: _Pending[Job, Result]) -> tuple[list[_Pending[Job, Result]], bool]:
+        """The batch that begins with `first`, and whether the queue ends behind it."""
+        batch = [first]
+        while len(batch) < self._max_batch:
             try:
-                one = self._queue.get_nowait()
+                pending = self._queue.get_nowait()
             except queue.Empty:
                 break
-            if one is None:
-                return gathered, True
-            gathered.append(one)
-        return gathered, False
+            if pending is None:
+                return batch, True
+            batch.append(pending)
+        return batch, False
 
-    def _answer(self, group: list[_Waiting[Asked, Found]]) -> None:
+    def _do(self, group: list[_Pending[Job, Result]]) -> None:
         if not group:
             return
-        _told(self._count, len(group))
+        _report(self._on_batch, len(group))
         try:
-            answers = self._work([one.asked for one in group])
-            if len(answers) != len(group):
-                raise RuntimeError(f"{len(group)} were asked, and {len(answers)} answered")
+            results = self._work([pending.job for pending in group])
+            if len(results) != len(group):
+                raise RuntimeError(f"{len(group)} jobs, but {len(results)} results")
         except Exception as error:  # whatever it is, those who wait must hear of it
-            answers = [error] * len(group)
-        # By one call, as each wakes the thread of the loop; one that is closed has nobody who waits.
+            results = [error] * len(group)
+        # One call for all, as each call wakes the loop's thread; nobody waits on a loop that is closed.
         with contextlib.suppress(RuntimeError):
-            loop = group[0].answer.get_loop()
-            loop.call_soon_threadsafe(_deliver, [one.answer for one in group], answers)
+            loop = group[0].future.get_loop()
+            loop.call_soon_threadsafe(_deliver, [pending.future for pending in group], results)
 
 
-def _deliver(waiting: Sequence[asyncio.Future[Found]], answers: Sequence[Found | Exception]) -> None:
-    """Give those who still wait their answers."""
-    for future, answer in zip(waiting, answers, strict=True):
+def _deliver(futures: Sequence[asyncio.Future[Result]], results: Sequence[Result | Exception]) -> None:
+    """Set the results of the futures that somebody still waits for."""
+    for future, result in zip(futures, results, strict=True):
         if future.done():
             continue
-        if isinstance(answer, Exception):
-            future.set_exception(answer)
+        if isinstance(result, Exception):
+            future.set_exception(result)
         else:
-            future.set_result(answer)
+            future.set_result(result)
 
 
-def _told(who: Callable[[int], None], number: int) -> None:
-    """Count, if that can be done; nobody's answer depends on it."""
+def _report(callback: Callable[[int], None], number: int) -> None:
+    """Count, if that is possible; no answer depends on it."""
     try:
-        who(number)
+        callback(number)
     except Exception:
         log.exception("searches could not be counted")
+
+
+@dataclass(frozen=True, eq=False)
+class SearchJob:
+    """The search of one request, with the bytes of its image."""
+
+    request: SearchRequest
+    image: bytes | None
+
+    def query(self) -> Query:
+        """The query, which holds the wanted modality, too, so that a batch may want different ones."""
+        request = self.request
+        image = None if self.image is None else ImageBytes(self.image, "that was sent")
+        want = None if request.want is None else Modality(request.want)
+        return Query(text=request.text, image=image, instruction=request.instruction, want=want)
+
+    @property
+    def batch_key(self) -> bytes:
+        """What searches have in common that are done by one call of the index."""
+        options = self.request.options()
+        if self.request.near is None:
+            del options["want"]
+        return orjson.dumps([self.request.near, options], option=orjson.OPT_SORT_KEYS)
+
+
+def search_batch(index: Index, jobs: Sequence[SearchJob]) -> list[Hits | Exception]:
+    """The hits of each job, or why it failed; one that fails does not stop the others.
+
+    All jobs have the same batch key.
+    """
+    return [
+        _explain(hits) if job.request.explain else hits
+        for job, hits in zip(jobs, _search(index, jobs), strict=True)
+    ]
+
+
+def _explain(hits: Hits | Exception) -> Hits | Exception:
+    """The same hits with their paths computed: here, in the searching thread, and not in the event loop."""
+    if isinstance(hits, Exception):
+        return hits
+    try:
+        for hit in hits:
+            _ = hit.log_probabilities, hit.prefix_counts
+    except Exception as error:  # of this job alone
+        return error
+    return hits
+
+
+def _search(index: Index, jobs: Sequence[SearchJob]) -> list[Hits | Exception]:
+    first, options = jobs[0], jobs[0].request.options()
+    try:
+        if first.request.near is not None:
+            return [index.search(near=first.request.near, **options)] * len(jobs)
+        del options["want"]  # each query has its own
+        return list(index.search_many([job.query() for job in jobs], **options))
+    except Exception as error:
+        # Perhaps it is one job's alone: then each is searched apart. But `near` and the filter are shared.
+        if len(jobs) == 1 or first.request.near is not None or isinstance(error, FilterTimeoutError):
+            return [error] * len(jobs)
+        return [hits for job in jobs for hits in _search(index, [job])]

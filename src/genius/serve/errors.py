@@ -1,4 +1,4 @@
-"""What is answered when a request can't be: a status, and a body that programs and people can read."""
+"""Errors as HTTP answers: a status, and a JSON body that programs and people can read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from typing import Any
 
 import orjson
 
-from genius.errors import DamagedError, GeniusError, InputError, MismatchError, MissingError
-from genius.index.disk import DiskError
-from genius.index.sqlite import TooLongError
+from genius.errors import (
+    DamagedError,
+    DiskError,
+    FilterTimeoutError,
+    GeniusError,
+    InputError,
+    MismatchError,
+    MissingError,
+)
 
 RETRY = {"Retry-After": "1"}
 
@@ -27,11 +33,19 @@ KINDS = {
     503: "busy",
     507: "disk",
 }
-"""What kind of error each status is, unless it is said otherwise."""
+"""The error kind of each status, unless an error names its own."""
 
 
-class Refusal(Exception):
-    """A request that is not answered as it wished; `more` are fields of the answer beside the error."""
+class ApiError(Exception):
+    """A request that is answered with an error.
+
+    Attributes:
+        status: the HTTP status.
+        message: one sentence for a person.
+        kind: one word for programs.
+        headers: of the answer.
+        extra: fields of the answer beside `error`.
+    """
 
     def __init__(
         self,
@@ -40,45 +54,49 @@ class Refusal(Exception):
         *,
         kind: str | None = None,
         headers: Mapping[str, str] | None = None,
-        more: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.status, self.message = status, message
         self.kind = kind or KINDS.get(status, "http")
-        self.headers, self.more = dict(headers or {}), dict(more or {})
+        self.headers, self.extra = dict(headers or {}), dict(extra or {})
 
     def body(self) -> bytes:
-        """The answer's body."""
-        return orjson.dumps({"error": {"kind": self.kind, "message": self.message}, **self.more})
+        """The answer's JSON body."""
+        return orjson.dumps({"error": {"kind": self.kind, "message": self.message}, **self.extra})
 
 
-def busy(message: str) -> Refusal:
-    """More than can be done now."""
-    return Refusal(503, message, headers=RETRY)
+def busy_error(message: str) -> ApiError:
+    """The service is overloaded or stopping: the client may try again."""
+    return ApiError(503, message, headers=RETRY)
 
 
-def late(seconds: float) -> Refusal:
-    """What took too long."""
-    return Refusal(503, f"this takes more than {seconds:g} seconds: try again", kind="timeout", headers=RETRY)
+def timeout_error(seconds: float) -> ApiError:
+    """A request took longer than `seconds`."""
+    return ApiError(
+        503, f"this takes more than {seconds:g} seconds: try again", kind="timeout", headers=RETRY
+    )
 
 
-def unexpected() -> Refusal:
-    """What should not have happened."""
-    return Refusal(500, "something went wrong here; the service goes on")
+def internal_error() -> ApiError:
+    """A bug; the log has the traceback."""
+    return ApiError(500, "something went wrong here; the service goes on")
 
 
-def refusal_of(error: GeniusError) -> Refusal:
-    """An error of ours as an answer; where files are on this machine is not told."""
+def api_error(error: GeniusError) -> ApiError:
+    """An error of the package as an answer, without the paths of files on this machine."""
     if isinstance(error, InputError):
-        return Refusal(400, error.reason)
+        return ApiError(400, error.reason)
     if isinstance(error, DamagedError):
-        return Refusal(500, "the index is damaged: its owner finds more in the log", kind="damaged")
+        return ApiError(500, "the index is damaged: its owner finds more in the log", kind="damaged")
     if isinstance(error, MismatchError | MissingError):
-        return Refusal(500, "the index can't do that: its owner finds more in the log", kind="mismatch")
+        return ApiError(500, "the index can't do that: its owner finds more in the log", kind="mismatch")
     if isinstance(error, DiskError):
-        return Refusal(507, f"the index's disk refuses: {error.reason}; what was committed before is there")
-    if isinstance(error, TooLongError):
-        return Refusal(
+        return ApiError(507, f"the index's disk refuses: {error.reason}; what was committed before is there")
+    if isinstance(error, FilterTimeoutError):
+        return ApiError(
             503, "this filter takes too long here: use fewer conditions", kind="timeout", headers=RETRY
         )
-    return busy("the index can't be used for this right now, perhaps because another program writes to it")
+    return busy_error(
+        "the index can't be used for this right now, perhaps because another program writes to it"
+    )

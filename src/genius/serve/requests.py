@@ -1,4 +1,4 @@
-"""From the bodies of requests to what they ask for."""
+"""From the bodies of requests to their schemas."""
 
 from __future__ import annotations
 
@@ -9,81 +9,81 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from genius.serve.config import MOST_EXCLUDED
-from genius.serve.errors import Refusal
+from genius.index.query import MAX_EXCLUDED
+from genius.serve.errors import ApiError
 from genius.serve.schemas import SearchRequest
 
 T = TypeVar("T", bound=BaseModel)
 
 FORM = "multipart/form-data"
 JSON = "application/json"
-_LISTS = ("exclude",)
+_LIST_FIELDS = ("exclude",)
 
 
 async def read_search(request: Request) -> tuple[SearchRequest, bytes | None]:
-    """What a search asks for, from JSON or from a form, and its picture's bytes. Raises Refusal."""
+    """A search, from JSON or from a form, and the bytes of its image. Raises ApiError."""
     if _media_type(request) != FORM:
-        asked = await read_json(request, SearchRequest)
+        search = await read_json(request, SearchRequest)
         try:
-            return asked, asked.picture()
+            return search, search.image_bytes()
         except ValueError as error:
-            raise Refusal(422, f"image: {error}") from None
-    fields, picture = await _form(request)
+            raise ApiError(422, f"image: {error}") from None
+    fields, image = await _read_form(request)
     if "filter" in fields:
-        fields["filter"] = _json(fields["filter"].encode("utf-8", "surrogatepass"))
-    if picture:
+        fields["filter"] = _parse_json(fields["filter"].encode("utf-8", "surrogatepass"))
+    if image:
         fields["image"] = "uploaded"
     elif "image" in fields:
-        raise Refusal(422, "image: in a form it is a file")
-    return _valid(SearchRequest, fields), picture or None
+        raise ApiError(422, "image: in a form it is a file")
+    return _validate(SearchRequest, fields), image or None
 
 
-async def _form(request: Request) -> tuple[dict[str, Any], bytes | None]:
+async def _read_form(request: Request) -> tuple[dict[str, Any], bytes | None]:
     """The fields of a form, without empty ones, and its file."""
     fields: dict[str, Any] = {}
-    picture: bytes | None = None
-    async with request.form(max_files=1, max_fields=MOST_EXCLUDED + 20) as form:
+    image: bytes | None = None
+    async with request.form(max_files=1, max_fields=MAX_EXCLUDED + 20) as form:
         for name, value in form.multi_items():
             if isinstance(value, UploadFile):
                 if name != "image":
-                    raise Refusal(422, f"{name}: only the field image can be a file")
-                picture = await value.read()
-            elif value and name in _LISTS:
+                    raise ApiError(422, f"{name}: only the field image can be a file")
+                image = await value.read()
+            elif value and name in _LIST_FIELDS:
                 fields.setdefault(name, []).append(value)
             elif value:
                 fields[name] = value
-    return fields, picture
+    return fields, image
 
 
-async def read_json(request: Request, model: type[T]) -> T:
-    """A JSON body as what it should be. Raises Refusal."""
+async def read_json(request: Request, schema: type[T]) -> T:
+    """A JSON body, validated by a schema. Raises ApiError."""
     if _media_type(request) != JSON:
-        raise Refusal(415, f"the body should be {JSON}" + (f" or {FORM}" if model is SearchRequest else ""))
-    return _valid(model, _json(await request.body()))
+        raise ApiError(415, f"the body should be {JSON}" + (f" or {FORM}" if schema is SearchRequest else ""))
+    return _validate(schema, _parse_json(await request.body()))
 
 
 def _media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _json(body: bytes) -> Any:
+def _parse_json(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Refusal(400, f"this is not JSON: {error}") from None
+        raise ApiError(400, f"this is not JSON: {error}") from None
 
 
-def _valid(model: type[T], fields: Any) -> T:
+def _validate(schema: type[T], fields: Any) -> T:
     try:
-        return model.model_validate(fields)
+        return schema.model_validate(fields)
     except ValidationError as error:
-        raise Refusal(422, said(error.errors(include_url=False, include_input=False))) from None
+        raise validation_error(error.errors(include_url=False, include_input=False)) from None
 
 
-def said(errors: Any) -> str:
-    """The first of several faults, in a line: where it is, and what."""
+def validation_error(errors: Any) -> ApiError:
+    """The first of several validation errors in one line: which field, and what is wrong with it."""
     first = errors[0]
-    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
-    what = str(first["msg"]).removeprefix("Value error, ")
+    field = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    problem = str(first["msg"]).removeprefix("Value error, ")
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return (f"{where}: {what}" if where else what) + more
+    return ApiError(422, (f"{field}: {problem}" if field else problem) + more)

@@ -1,4 +1,4 @@
-"""From what an index gives to the fields of answers."""
+"""From what an index returns to the JSON fields of answers; `schemas` describes them."""
 
 from __future__ import annotations
 
@@ -6,48 +6,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from genius.data.records import Item
-from genius.index.hits import Hit
+from genius.errors import InputError, ItemError
+from genius.index.hits import Hits, hits_to_dict, item_to_dict
 from genius.index.ingest import Added
-from genius.serve.atlas import LabelledCell, written
-from genius.serve.errors import Refusal
+from genius.serve.atlas import LabelledCell, format_prefix
+from genius.serve.errors import ApiError
 
 
-def item_fields(item: Item) -> dict[str, Any]:
-    """An item, without where its picture is on this machine."""
-    return {
-        "id": item.id,
-        "modality": item.modality.value,
-        "text": item.text,
-        "has_image": item.image is not None,
-        "metadata": dict(item.metadata),
-    }
+def search_fields(hits: Hits, model: str, *, explain: bool) -> dict[str, Any]:
+    """The hits of a search by the model with this fingerprint."""
+    return {**hits_to_dict(hits, explain=explain), "model": model}
 
 
-def hit_fields(hit: Hit, *, explain: bool) -> dict[str, Any]:
-    """A hit, if it is wanted with the path that led to it."""
-    fields = {
-        "rank": hit.rank,
-        "score": hit.score,
-        "cosine": hit.cosine,
-        "item": item_fields(hit.item),
-        "code": hit.code,
-    }
-    if explain:
-        fields |= {"log_probabilities": hit.log_probabilities, "below": hit.below}
-    return fields
-
-
-def cell_fields(found: LabelledCell, levels: int) -> dict[str, Any]:
+def cell_fields(labelled: LabelledCell, num_levels: int) -> dict[str, Any]:
     """A cell with its children."""
-    cell = found.cell
+    cell = labelled.cell
     return {
-        "prefix": written(cell.prefix),
+        "prefix": format_prefix(cell.prefix),
         "depth": len(cell.prefix),
-        "levels": levels,
+        "levels": num_levels,
         "count": cell.count,
-        "label": found.label,
-        "items": [item_fields(item) for item in cell.items],
-        "children": [_child_fields(child) for child in found.children],
+        "label": labelled.label,
+        "items": [item_to_dict(item) for item in cell.items],
+        "children": [_child_fields(child) for child in labelled.children],
         "children_total": len(cell.children),
     }
 
@@ -56,35 +37,38 @@ def _child_fields(child: LabelledCell) -> dict[str, Any]:
     prefix = child.cell.prefix
     return {
         "code": prefix[-1],
-        "prefix": written(prefix),
+        "prefix": format_prefix(prefix),
         "count": child.cell.count,
         "label": child.label,
-        "items": [item_fields(item) for item in child.cell.items],
+        "items": [item_to_dict(item) for item in child.cell.items],
     }
 
 
-def page_fields(rows: Sequence[tuple[int, Item]], most: int) -> dict[str, Any]:
-    """Some items, and where the next ones begin."""
-    last = rows[-1][0] if len(rows) == most else None
-    return {"items": [item_fields(item) for _, item in rows], "next": last}
+def page_fields(page: Sequence[tuple[int, Item]], limit: int) -> dict[str, Any]:
+    """A page of items with their catalogue keys, and the key after which the next page begins."""
+    last = page[-1][0] if len(page) == limit else None
+    return {"items": [item_to_dict(item) for _, item in page], "next": last}
 
 
 def added_fields(report: Added) -> dict[str, Any]:
-    """What became of items."""
+    """How many items were added, and which failed."""
     return {
         "added": report.added,
         "replaced": report.replaced,
         "known": report.known,
         "failed": report.failures.count,
-        "failures": [
-            {"id": getattr(error, "id", ""), "message": getattr(error, "why", error.reason)}
-            for error in report.failures.first
-        ],
+        "failures": [_failure_fields(error) for error in report.failures.first],
     }
 
 
-def nothing_added(report: Added) -> Refusal:
-    """What is answered where all items failed: an error that says why, and the report."""
+def _failure_fields(error: InputError) -> dict[str, str]:
+    if isinstance(error, ItemError):
+        return {"id": error.id, "message": error.why}
+    return {"id": "", "message": error.reason}
+
+
+def nothing_added(report: Added) -> ApiError:
+    """The error for a request whose items all failed: it says why, and includes the report."""
     first, more = report.failures.first[0], report.failures.count - 1
-    said = f"nothing could be added: {first.reason}" + (f" (and {more} more)" if more else "")
-    return Refusal(400, said, more=added_fields(report))
+    message = f"nothing could be added: {first.reason}" + (f" (and {more} more)" if more else "")
+    return ApiError(400, message, extra=added_fields(report))

@@ -1,4 +1,4 @@
-"""What requests and answers are made of; the service's description is made from these."""
+"""The JSON of requests and answers, as pydantic models; the OpenAPI description is generated from them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,20 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from genius.decode.onnx_decoder import Precision
 from genius.index.decoders import DecoderName
-from genius.search.hits import Mode
-from genius.serve.config import (
-    DEEPEST_FILTER,
-    LONGEST_ID,
-    LONGEST_TEXT,
-    MOST_BEAMS,
-    MOST_EXCLUDED,
-    MOST_HITS,
-    MOST_ITEMS,
-)
-from tests.oracles.beam import BEAMS
+from genius.index.filters import MAX_DEPTH
+from genius.index.query import MAX_EXCLUDED, MAX_ID_LENGTH, MAX_K, MAX_TEXT_LENGTH
+from genius.search.beam import BEAMS
+from genius.search.engine import MAX_BEAMS, Mode
+from genius.serve.config import MAX_ITEMS
 
-Id = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern=r"^[^\x00]+$")]
-Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH, pattern=r"^[^\x00]+$")]
+Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
 ModalityName = Literal["image", "text", "pair"]
 Metadata = dict[str, str | int | float | bool | None]
 
 
-def decoded(text: str) -> bytes:
-    """Bytes from base64, also as a data address. Raises ValueError."""
+def decode_base64(text: str) -> bytes:
+    """The bytes of a base64 text, which may be a `data:` URL. Raises ValueError."""
     if text.startswith("data:"):
         text = text.partition(",")[2]
     try:
@@ -38,13 +32,15 @@ def decoded(text: str) -> bytes:
         raise ValueError("an image is sent as base64, and this is not") from None
 
 
-def _is_base64(value: str | None) -> str | None:
-    if value:
-        decoded(value)
-    return value or None
+def _check_base64(text: str | None) -> str | None:
+    if text:
+        decode_base64(text)
+    return text or None
 
 
-Picture = Annotated[str | None, AfterValidator(_is_base64)]
+MAX_FILTER_DEPTH = 2 * MAX_DEPTH  # of JSON: each level of a filter is a mapping in a list
+
+ImageText = Annotated[str | None, AfterValidator(_check_base64)]
 
 
 class _Request(BaseModel):
@@ -52,46 +48,65 @@ class _Request(BaseModel):
 
 
 class SearchRequest(_Request):
-    """What is looked for: a text, a picture, both, or things like an item that is there."""
+    """A search by a text, an image or both, or for items like a given one."""
 
-    text: Text | None = Field(None, description="What is looked for, in words.")
+    text: Text | None = Field(None, description="What to search for, in words.")
     image: str | None = Field(
-        None, description="A picture, as base64 (in a form: the file itself). Addresses are not fetched."
+        None,
+        description="An image to search by, as base64 (in a form: the file itself). URLs are not fetched.",
     )
     instruction: Text | None = Field(None, description="What to find, as a sentence.")
-    want: ModalityName | None = Field(None, description="Only this modality.")
-    k: int = Field(10, ge=1, le=MOST_HITS, description="How many items.")
-    beam: int = Field(BEAMS, ge=1, le=MOST_BEAMS, description="How many codes are followed at a time.")
+    want: ModalityName | None = Field(None, description="Find only this modality.")
+    k: int = Field(10, ge=1, le=MAX_K, description="The number of hits.")
+    beam: int = Field(BEAMS, ge=1, le=MAX_BEAMS, description="The number of prefixes kept at each level.")
     mode: Mode = Field("auto", description="How far codes are searched.")
-    rerank: bool | None = Field(None, description="Order by embeddings and codes, or by codes alone.")
-    decoder: DecoderName | None = Field(None, description="What scores codes.")
-    precision: Precision = Field("fp32", description="In which a learned decoder computes.")
+    rerank: bool | None = Field(None, description="Rank by embeddings and codes, or by codes alone.")
+    decoder: DecoderName | None = Field(None, description="The decoder that scores codes.")
+    precision: Precision = Field("fp32", description="The precision of a learned decoder.")
     filter: dict[str, Any] | None = Field(
-        None, description='Only items with such metadata: {"brand": "acme", "price": {"$lt": 50}}.'
+        None, description='Find only items with such metadata: {"brand": "acme", "price": {"$lt": 50}}.'
     )
-    exclude: list[Id] = Field([], max_length=MOST_EXCLUDED, description="Not the items with these ids.")
-    explain: bool = Field(False, description="With the path to each hit, which takes longer than to find it.")
-    near: Id | None = Field(None, description="Things like the item with this id; alone, without a query.")
+    exclude: list[Id] = Field([], max_length=MAX_EXCLUDED, description="The ids of items not to find.")
+    explain: bool = Field(
+        False, description="Include the path of codes to each hit, which takes longer than finding them."
+    )
+    near: Id | None = Field(
+        None, description="Find items like the one with this id; excludes any other query."
+    )
 
     @field_validator("filter")
     @classmethod
-    def _shallow(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
-        if value is not None and _depth(value) > DEEPEST_FILTER:
-            raise ValueError(f"a filter may be {DEEPEST_FILTER} levels deep")
-        return value
+    def _check_depth(cls, filter: dict[str, Any] | None) -> dict[str, Any] | None:
+        if filter is not None and _depth(filter) > MAX_FILTER_DEPTH:
+            raise ValueError(f"a filter may be {MAX_FILTER_DEPTH} levels deep")
+        return filter
 
     @model_validator(mode="after")
-    def _asks_something(self) -> SearchRequest:
-        asked = (self.text or "").strip() or self.image
-        if self.near is None and not asked:
+    def _check_query(self) -> SearchRequest:
+        query = (self.text or "").strip() or self.image
+        if self.near is None and not query:
             raise ValueError("an empty query: give a text, an image or both, or near")
-        if self.near is not None and (asked or self.instruction):
+        if self.near is not None and (query or self.instruction):
             raise ValueError("near is a query of its own: give it without text, image and instruction")
         return self
 
-    def picture(self) -> bytes | None:
-        """The picture's bytes."""
-        return None if not self.image else decoded(self.image)
+    def image_bytes(self) -> bytes | None:
+        """The image's bytes. Raises ValueError."""
+        return decode_base64(self.image) if self.image else None
+
+    def options(self) -> dict[str, Any]:
+        """The options of the search, by the names that `Index.search` has for them."""
+        return {
+            "want": self.want,
+            "k": self.k,
+            "beam": self.beam,
+            "rerank": self.rerank,
+            "mode": self.mode,
+            "decoder": self.decoder,
+            "precision": self.precision,
+            "filter": self.filter,
+            "exclude": self.exclude,
+        }
 
 
 class NewItem(_Request):
@@ -99,37 +114,37 @@ class NewItem(_Request):
 
     id: Id
     text: Text | None = None
-    image: Picture = Field(None, description="A picture, as base64.")
+    image: ImageText = Field(None, description="An image, as base64.")
     metadata: Metadata = {}
 
     @model_validator(mode="after")
-    def _is_something(self) -> NewItem:
+    def _check_content(self) -> NewItem:
         if not (self.text or self.image):
             raise ValueError("an item has a text, an image or both")
         return self
 
 
 class AddRequest(_Request):
-    """Items to add; one whose id is there takes its place."""
+    """Items to add; one whose id exists replaces the item that has it."""
 
-    items: list[NewItem] = Field(min_length=1, max_length=MOST_ITEMS)
+    items: list[NewItem] = Field(min_length=1, max_length=MAX_ITEMS)
     strict: bool = Field(False, description="Stop at the first item that can't be read.")
 
 
 class CompactRequest(_Request):
-    """Nothing: `{}`."""
+    """An empty object: `{}`."""
 
 
 class ChangeRequest(_Request):
-    """What changes in an item: the fields that are there; null takes something away."""
+    """Changes to an item: the given fields change, and null removes one."""
 
     text: Text | None = None
-    image: Picture = Field(None, description="A picture, as base64.")
-    metadata: Metadata | None = Field(None, description="The keys that are there change; null removes all.")
+    image: ImageText = Field(None, description="An image, as base64.")
+    metadata: Metadata | None = Field(None, description="The given keys change; null removes all.")
 
 
 class ItemAnswer(BaseModel):
-    """An item; its picture is at /items/{id}/image."""
+    """An item; its image is at /items/{id}/image."""
 
     id: str
     modality: ModalityName
@@ -148,13 +163,11 @@ class PageAnswer(BaseModel):
     """Some items, in the order in which they were added."""
 
     items: list[ItemAnswer]
-    next: int | None = Field(
-        description="What to give as `after` for those that follow; null: these are all."
-    )
+    next: int | None = Field(description="The `after` of the next page; null if this is the last.")
 
 
 class HitAnswer(BaseModel):
-    """An item that was found, with the path of codes that led to it."""
+    """An item that was found, with its code."""
 
     rank: int
     score: float
@@ -162,33 +175,33 @@ class HitAnswer(BaseModel):
     item: ItemAnswer
     code: list[int]
     log_probabilities: list[float] | None = Field(
-        None, description="Of each level's code, given those before; if explained."
+        None, description="The log-probability of each level's code given those before; with `explain`."
     )
-    below: list[int] | None = Field(
-        None, description="How many items share the code's beginning, up to each level; if explained."
+    prefix_counts: list[int] | None = Field(
+        None, description="The number of items that share the code up to each level; with `explain`."
     )
 
 
 class SearchAnswer(BaseModel):
-    """What was found, best first."""
+    """The hits of a search, best first."""
 
     hits: list[HitAnswer]
-    notes: list[str] = Field(description="What one should know of this search.")
-    mode: str = Field(description="In which mode was searched, as auto chose it.")
-    decoder: str = Field(description="What scored the codes.")
-    under: int = Field(description="How many items were under the beams.")
-    model: str = Field(description="The fingerprint of the model that searched.")
+    notes: list[str] = Field(description="Remarks on this search, as sentences.")
+    mode: str = Field(description="The mode of the search, as `auto` chose it.")
+    decoder: str = Field(description="The decoder that scored the codes.")
+    num_candidates: int = Field(description="The number of items under the beams.")
+    model: str = Field(description="The fingerprint of the model.")
 
 
 class Failure(BaseModel):
-    """Why an item was left out."""
+    """Why an item was not added."""
 
     id: str
     message: str
 
 
 class AddAnswer(BaseModel):
-    """What became of the items."""
+    """How many items were added anew, replaced, known with the same content, or failed."""
 
     added: int
     replaced: int
@@ -198,7 +211,7 @@ class AddAnswer(BaseModel):
 
 
 class CompactAnswer(BaseModel):
-    """How many segments there were and are, and how many rows of removed items have gone."""
+    """The number of segments before and after, and of removed items that were purged."""
 
     before: int
     after: int
@@ -206,13 +219,13 @@ class CompactAnswer(BaseModel):
 
 
 class RemoveAnswer(BaseModel):
-    """How many items were removed."""
+    """The number of items removed."""
 
     removed: int
 
 
 class ChildAnswer(BaseModel):
-    """A cell below another."""
+    """A child of a cell."""
 
     code: int
     prefix: str
@@ -222,7 +235,7 @@ class ChildAnswer(BaseModel):
 
 
 class CellAnswer(BaseModel):
-    """What lies under a code."""
+    """The items under a prefix of codes."""
 
     prefix: str
     depth: int
@@ -235,14 +248,14 @@ class CellAnswer(BaseModel):
 
 
 class AboutAnswer(BaseModel):
-    """What is served."""
+    """The index that is served."""
 
     items: int
     modalities: dict[str, int]
     version: int
     model: str
-    levels: list[int] = Field(description="How many codes each level has.")
-    modality_first: bool = Field(description="Whether the first code tells the modality.")
+    levels: list[int] = Field(description="The number of codes of each level.")
+    modality_first: bool = Field(description="Whether the first code is the modality.")
     read_only: bool
     made_by: str
 
@@ -254,24 +267,24 @@ class HealthAnswer(BaseModel):
 
 
 class ErrorDetail(BaseModel):
-    """What is wrong."""
+    """An error: one word for programs, one sentence for people."""
 
     kind: str
     message: str
 
 
 class ErrorAnswer(BaseModel):
-    """Why a request was refused."""
+    """The answer to a request that was refused."""
 
     error: ErrorDetail
 
 
 def _depth(value: Any) -> int:
-    """How deep lists and objects are nested; found without recursion, as it may be too deep for that."""
+    """How deep lists and objects are nested; without recursion, as it may be too deep for that."""
     deepest, todo = 0, [(value, 1)]
     while todo:
-        one, depth = todo.pop()
+        outer, depth = todo.pop()
         deepest = max(deepest, depth)
-        below = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
-        todo += [(inner, depth + 1) for inner in below]
+        values = outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ()
+        todo += [(inner, depth + 1) for inner in values]
     return deepest

@@ -1,5 +1,9 @@
-"""Connections that end: a client that never finishes a request's head, never takes its answer, or is one too
-many, is let go."""
+"""Running a service: sockets, worker processes, and HTTP connections with time limits.
+
+One worker runs in this process. Several run in processes of their own, each with its own socket on the same
+port, and one that crashes is replaced. Uvicorn speaks HTTP; `BoundedProtocol` closes connections whose client
+never finishes a request's head, never reads its answer, or is one too many.
+"""
 
 from __future__ import annotations
 
@@ -33,230 +37,226 @@ from genius.progress import log_to_terminal, quiet
 from genius.runtime import cores
 from genius.serve.app import create_app
 from genius.serve.config import Limits, Settings
-from genius.serve.errors import Refusal, busy
-from genius.serve.metrics import SHARED
-
-
-class Config(uvicorn.Config):
-    """How uvicorn is run, with limits on connections; it is sent to workers."""
-
-    def __init__(self, app: Any, limits: Limits, **options: Any) -> None:
-        super().__init__(app, http=Bounded, **options)
-        self.limits = limits
-
-
-class Bounded(H11Protocol):
-    """HTTP on one connection."""
-
-    _head: asyncio.TimerHandle | None = None
-    _taking: asyncio.TimerHandle | None = None
-
-    @property
-    def _limits(self) -> Limits:
-        assert isinstance(self.config, Config)
-        return self.config.limits
-
-    def connection_made(self, transport: Any) -> None:
-        """Refuse one connection too many, and wait for a request's head on any other."""
-        super().connection_made(transport)
-        # asyncio only does so for sockets that say they are TCP; or small answers wait for the client's word.
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport.set_write_buffer_limits(0)  # so that whatever a client does not take is told
-        if len(self.connections) > self._limits.connections:
-            self._say(busy("too many connections are open: try again in a moment"))
-        else:
-            self._await_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing more is awaited."""
-        self._head_came()
-        self._taken()
-        super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Something waits to be taken by the client, who has not for ever."""
-        super().pause_writing()
-        if self._taking is None:
-            self._taking = self.loop.call_later(self._limits.answer_seconds, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        """All was taken."""
-        self._taken()
-        super().resume_writing()
-
-    def data_received(self, data: bytes) -> None:
-        """Read on, and see whether a head is complete."""
-        if self.transport.is_closing():
-            return
-        super().data_received(data)
-        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
-            self._await_head()
-        else:
-            self._head_came()
-
-    def _await_head(self) -> None:
-        if self._head is None:
-            seconds = self._limits.head_seconds
-            slow = Refusal(408, f"the head of a request must come within {seconds:g} seconds")
-            self._head = self.loop.call_later(seconds, self._say, slow)
-
-    def _head_came(self) -> None:
-        if self._head is not None:
-            self._head.cancel()
-            self._head = None
-
-    def _taken(self) -> None:
-        if self._taking is not None:
-            self._taking.cancel()
-            self._taking = None
-
-    def _say(self, refusal: Refusal) -> None:
-        if not self.transport.is_closing():
-            self.transport.write(_written(refusal))
-            self.transport.close()
-
-
-def _written(refusal: Refusal) -> bytes:
-    """A whole answer, for where there is no request yet."""
-    body = refusal.body()
-    headers = {
-        "Content-Type": "application/json",
-        "Content-Length": str(len(body)),
-        "Connection": "close",
-        **refusal.headers,
-    }
-    lines = [f"HTTP/1.1 {refusal.status} Refused", *(f"{name}: {value}" for name, value in headers.items())]
-    return "\r\n".join([*lines, "", ""]).encode() + body
-
+from genius.serve.errors import ApiError, busy_error
+from genius.serve.metrics import SHARED_FOLDER_VARIABLE
 
 log = logging.getLogger(__name__)
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-LOOK = 0.5
-"""Seconds between looks at a stop that was asked for."""
-PATIENCE = 10
-"""Seconds beyond its own limit that a worker has to stop."""
-
-
-def run_workers(config: Config, sockets: Sequence[socket.socket]) -> None:
-    """A worker for each socket, until a signal says to stop. Raises GeniusError if one can't start."""
-    workers = _Workers(config, sockets)
-    before = {number: signal.signal(number, workers.stop) for number in SIGNALS}
-    try:
-        workers.watch()
-    finally:
-        workers.end()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-class _Workers:
-    def __init__(self, config: Config, sockets: Sequence[socket.socket]) -> None:
-        self._config, self._sockets = config, sockets
-        self._stopping = threading.Event()
-        self._running = [self._start(place) for place in range(len(sockets))]
-
-    def stop(self, number: int, frame: object) -> None:
-        """What a signal does."""
-        self._stopping.set()
-
-    def watch(self) -> None:
-        """See that all run, until it is time to stop."""
-        while not self._stopping.is_set():
-            connection.wait([worker.sentinel for worker in self._running], LOOK)
-            for place, worker in enumerate(self._running):
-                if worker.exitcode is None or self._stopping.is_set():
-                    continue
-                if worker.exitcode >= 0:
-                    raise GeniusError("a worker of the service could not start, or ended by itself")
-                log.warning("a worker was ended by signal %d: another takes its place", -worker.exitcode)
-                mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]  # its waiting is over
-                self._running[place] = self._start(place)
-
-    def end(self) -> None:
-        """Let all finish what they accepted; who does not is ended."""
-        for worker in self._running:
-            if worker.exitcode is None and worker.pid is not None:
-                os.kill(worker.pid, signal.SIGTERM)
-        for worker in self._running:
-            worker.join((self._config.timeout_graceful_shutdown or 0) + PATIENCE)
-            if worker.exitcode is None:
-                worker.kill()
-                worker.join()
-
-    def _start(self, place: int) -> SpawnProcess:
-        worker = multiprocessing.get_context("spawn").Process(
-            target=_serve, args=(self._config, self._sockets[place], place), name=f"worker {place + 1}"
-        )
-        worker.start()
-        return worker
-
-
-def _serve(config: Config, listening: socket.socket, place: int) -> None:
-    """The worker at a place. A signal ends it through uvicorn, which afterwards hands it on."""
-    done: Callable[[int, object], None] = lambda number, frame: None  # noqa: E731
-    for number in SIGNALS:
-        signal.signal(number, done)
-    config.app = partial(config.app, place)  # type: ignore[misc, operator, arg-type]
-    uvicorn.Server(config).run([listening])
-
-
-KEEP_ALIVE = 15
+KEEP_ALIVE_SECONDS = 15
 BACKLOG = 1024
-LONGEST_HEAD = 64 * 1024
-FILES = 1 << 16
-"""How many files may be open, if the system lets us;"""
-OWN_FILES = 256
-"""and how many of them an index and its threads may need."""
+MAX_HEAD_BYTES = 64 * 1024
+MAX_FILES = 1 << 16
+"""How many open files a worker asks the system for."""
+INDEX_FILES = 256
+"""How many open files are kept for the index and its threads; the others are for connections."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+POLL_SECONDS = 0.5
+"""How often the supervisor checks for a signal."""
+KILL_SECONDS = 10
+"""How many seconds beyond `stop_seconds` a worker has to stop before it is killed."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """What runs, and where."""
+    """A service that has opened its port: its URL, and how many items it serves."""
 
     url: str
     items: int
 
 
-def serve(settings: Settings, tell: Callable[[Started], None] = lambda started: None) -> None:
-    """Serve an index until the process is told to stop; `tell` is called when the port is open.
+def serve(settings: Settings, on_start: Callable[[Started], None] = lambda started: None) -> None:
+    """Serve an index until the process is told to stop; `on_start` is called when the port is open.
 
-    Raises InputError for an address that can't be listened at, and what opening the index raises.
+    Raises InputError for an address that can't be listened at, and what `Index.open` raises.
     """
-    with Index.open(settings.index, settings.model) as index:  # what is wrong with it is said before all else
+    with Index.open(settings.index, settings.model) as index:  # first, to report what is wrong with it
         items = len(index)
-    settings = _within_files(settings)
-    with _listening(settings) as sockets:
+    settings = _fit_connections(settings)
+    with _listening_sockets(settings) as sockets:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         started = Started(f"http://{host}:{sockets[0].getsockname()[1]}", items)
         if settings.workers == 1:
-            tell(started)
-            uvicorn.Server(_config(settings)).run(sockets)
+            on_start(started)
+            uvicorn.Server(_server_config(settings)).run(sockets)
             return
-        with _shared() as folder:
-            tell(started)
-            run_workers(_config(replace(settings, shared=folder)), sockets)
+        with _shared_folder() as folder:
+            on_start(started)
+            _run_workers(_server_config(replace(settings, shared_folder=folder)), sockets)
 
 
-def open_app(settings: Settings, place: int = 0) -> ASGIApp:
-    """The application of one worker, ready to answer: it has searched and coded an item, so all is read and
-    compiled, and no request waits for that."""
+def open_app(settings: Settings, worker: int = 0) -> ASGIApp:
+    """The application of one worker, warmed up.
+
+    It has searched and coded before, so that no request waits for files to be read or code to be compiled.
+    """
     log_to_terminal()
     quiet()
-    with share_of_cores(settings.workers, place):
+    with share_of_cores(settings.workers, worker):
         index = Index.open(settings.index, settings.model)
         if len(index):
             for mode in ("auto", "fast"):
                 index.search("ready", k=1, mode=mode)
-            # This one goes through all levels, however few items there are.
+            # This search goes through all levels, however few items there are.
             index.search("ready", k=1, mode="paper", decoder="geometry")
         if not settings.read_only:
             index.prepare_to_add()
     return create_app(index, settings)
 
 
-def _config(settings: Settings) -> Config:
-    return Config(
+# --- the resources of a service
+
+
+def _fit_connections(settings: Settings) -> Settings:
+    """Allow as many open files as the system lets us, and no more connections than they leave room for."""
+    if sys.platform == "win32":
+        return settings
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    if soft == resource.RLIM_INFINITY:
+        return settings
+    connections = min(settings.limits.connections, max(1, soft - INDEX_FILES))
+    return replace(settings, limits=replace(settings.limits, connections=connections))
+
+
+@contextlib.contextmanager
+def _listening_sockets(settings: Settings) -> Iterator[list[socket.socket]]:
+    """A socket for each worker, all on one port. Raises InputError."""
+    with contextlib.ExitStack() as stack:
+        try:
+            if settings.workers > 1:  # otherwise a port that another service shares would be shared with it
+                _bind(settings, settings.port, share=False).close()
+            sockets = [stack.enter_context(_bind(settings, settings.port))]
+            for _ in range(settings.workers - 1):
+                sockets.append(stack.enter_context(_bind(settings, sockets[0].getsockname()[1])))
+        except (OSError, OverflowError) as error:
+            raise InputError(f"cannot listen at {settings.host} port {settings.port}: {error}") from None
+        yield sockets
+
+
+def _bind(settings: Settings, port: int, *, share: bool = True) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    reuse_port = share and settings.workers > 1
+    return socket.create_server((settings.host, port), family=family, backlog=BACKLOG, reuse_port=reuse_port)
+
+
+@contextlib.contextmanager
+def _shared_folder() -> Iterator[Path]:
+    """A temporary folder for the workers; they find their metrics in it by a variable that they inherit."""
+    variable = SHARED_FOLDER_VARIABLE
+    if variable in os.environ:
+        raise GeniusError(f"{variable} is set, and several workers need a folder of their own: unset it")
+    with tempfile.TemporaryDirectory(prefix="genius-serve-") as folder:
+        os.environ[variable] = folder
+        try:
+            yield Path(folder)
+        finally:
+            del os.environ[variable]
+
+
+@contextlib.contextmanager
+def share_of_cores(workers: int, worker: int) -> Iterator[None]:
+    """Within, this process sees only its share of the cores, and opens pools of as many threads."""
+    if workers == 1 or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    available = sorted(os.sched_getaffinity(0))
+    share = max(1, cores() // workers)
+    first = worker * share % len(available)
+    os.sched_setaffinity(0, (available + available)[first : first + share])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, available)
+
+
+# --- worker processes
+
+
+def _run_workers(config: ServerConfig, sockets: Sequence[socket.socket]) -> None:
+    """Run a worker for each socket until a signal says to stop. Raises GeniusError if one can't start."""
+    supervisor = _Supervisor(config, sockets)
+    handlers = {number: signal.signal(number, supervisor.on_signal) for number in SIGNALS}
+    try:
+        supervisor.watch()
+    finally:
+        supervisor.stop()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+class _Supervisor:
+    def __init__(self, config: ServerConfig, sockets: Sequence[socket.socket]) -> None:
+        self._config, self._sockets = config, sockets
+        self._stopping = threading.Event()
+        self._workers = [self._start(number) for number in range(len(sockets))]
+
+    def on_signal(self, number: int, frame: object) -> None:
+        """Handle a signal to stop."""
+        self._stopping.set()
+
+    def watch(self) -> None:
+        """Replace workers that crash, until it is time to stop. Raises GeniusError if one ends by itself."""
+        while not self._stopping.is_set():
+            connection.wait([worker.sentinel for worker in self._workers], POLL_SECONDS)
+            for number, worker in enumerate(self._workers):
+                if worker.exitcode is None or self._stopping.is_set():
+                    continue
+                if worker.exitcode >= 0:
+                    raise GeniusError("a worker of the service could not start, or ended by itself")
+                log.warning("a worker was ended by signal %d: another takes its place", -worker.exitcode)
+                mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]  # its gauges no longer count
+                self._workers[number] = self._start(number)
+
+    def stop(self) -> None:
+        """Let all workers finish what they accepted; kill those that take too long."""
+        for worker in self._workers:
+            if worker.exitcode is None and worker.pid is not None:
+                os.kill(worker.pid, signal.SIGTERM)
+        for worker in self._workers:
+            worker.join((self._config.timeout_graceful_shutdown or 0) + KILL_SECONDS)
+            if worker.exitcode is None:
+                worker.kill()
+                worker.join()
+
+    def _start(self, number: int) -> SpawnProcess:
+        worker = multiprocessing.get_context("spawn").Process(
+            target=_run_worker,
+            args=(self._config, self._sockets[number], number),
+            name=f"worker {number + 1}",
+        )
+        worker.start()
+        return worker
+
+
+def _run_worker(config: ServerConfig, listening: socket.socket, number: int) -> None:
+    """The main function of a worker process."""
+    # Uvicorn stops at a signal, and afterwards raises it again for the handler that was set before: this one.
+    ignore: Callable[[int, object], None] = lambda number, frame: None  # noqa: E731
+    for signal_number in SIGNALS:
+        signal.signal(signal_number, ignore)
+    config.app = partial(config.app, number)  # type: ignore[misc, operator, arg-type]
+    uvicorn.Server(config).run([listening])
+
+
+# --- connections
+
+
+class ServerConfig(uvicorn.Config):
+    """Uvicorn's configuration with limits on connections; it is pickled for worker processes."""
+
+    def __init__(self, app: Any, limits: Limits, **options: Any) -> None:
+        super().__init__(app, http=BoundedProtocol, **options)
+        self.limits = limits
+
+
+def _server_config(settings: Settings) -> ServerConfig:
+    return ServerConfig(
         partial(open_app, settings),
         settings.limits,
         factory=True,
@@ -268,75 +268,91 @@ def _config(settings: Settings) -> Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.limits.stop_seconds,
-        h11_max_incomplete_event_size=LONGEST_HEAD,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
     )
 
 
-def _within_files(settings: Settings) -> Settings:
-    """Let as many files be open as the system allows, and no more connections than these leave room for."""
-    if sys.platform == "win32":
-        return settings
-    import resource
+class BoundedProtocol(H11Protocol):
+    """HTTP on one connection, with limits on the number of connections and on the client's time."""
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
-    if soft == resource.RLIM_INFINITY:
-        return settings
-    connections = min(settings.limits.connections, max(1, soft - OWN_FILES))
-    return replace(settings, limits=replace(settings.limits, connections=connections))
+    _head_timer: asyncio.TimerHandle | None = None
+    _answer_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def _limits(self) -> Limits:
+        assert isinstance(self.config, ServerConfig)
+        return self.config.limits
+
+    def connection_made(self, transport: Any) -> None:
+        """Refuse one connection too many, and wait for a request's head on any other."""
+        super().connection_made(transport)
+        # asyncio does this only for sockets whose protocol is TCP; without it, small answers are delayed.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport.set_write_buffer_limits(0)  # so that pause_writing is called for whatever is not read
+        if len(self.connections) > self._limits.connections:
+            self._refuse(busy_error("too many connections are open: try again in a moment"))
+        else:
+            self._start_head_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timers."""
+        self._stop_head_timer()
+        self._stop_answer_timer()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Start the client's time to read its answer."""
+        super().pause_writing()
+        if self._answer_timer is None:
+            self._answer_timer = self.loop.call_later(self._limits.answer_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client has read everything."""
+        self._stop_answer_timer()
+        super().resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, and see whether a head is complete."""
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
+            self._start_head_timer()
+        else:
+            self._stop_head_timer()
+
+    def _start_head_timer(self) -> None:
+        if self._head_timer is None:
+            seconds = self._limits.head_seconds
+            error = ApiError(408, f"the head of a request must come within {seconds:g} seconds")
+            self._head_timer = self.loop.call_later(seconds, self._refuse, error)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _stop_answer_timer(self) -> None:
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
+            self._answer_timer = None
+
+    def _refuse(self, error: ApiError) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(_raw_answer(error))
+            self.transport.close()
 
 
-@contextlib.contextmanager
-def _listening(settings: Settings) -> Iterator[list[socket.socket]]:
-    """A socket for each worker, all on one port."""
-    with contextlib.ExitStack() as stack:
-        try:
-            if settings.workers > 1:  # a port that another service has would be shared with it
-                _bind(settings, settings.port, shared=False).close()
-            sockets = [stack.enter_context(_bind(settings, settings.port))]
-            for _ in range(settings.workers - 1):
-                sockets.append(stack.enter_context(_bind(settings, sockets[0].getsockname()[1])))
-        except (OSError, OverflowError) as error:
-            raise InputError(f"cannot listen at {settings.host} port {settings.port}: {error}") from None
-        yield sockets
-
-
-def _bind(settings: Settings, port: int, *, shared: bool = True) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    several = shared and settings.workers > 1
-    return socket.create_server((settings.host, port), family=family, backlog=BACKLOG, reuse_port=several)
-
-
-@contextlib.contextmanager
-def _shared() -> Iterator[Path]:
-    """A folder for what workers share; where they count is told by a variable that they inherit."""
-    if SHARED in os.environ:
-        raise GeniusError(f"{SHARED} is set, and several workers need a folder of their own: unset it")
-    with tempfile.TemporaryDirectory(prefix="genius-serve-") as folder:
-        os.environ[SHARED] = folder
-        try:
-            yield Path(folder)
-        finally:
-            del os.environ[SHARED]
-
-
-@contextlib.contextmanager
-def share_of_cores(workers: int, place: int) -> Iterator[None]:
-    """Let what is opened meanwhile count on its share of the cores: workers beside each other use all."""
-    if workers == 1 or not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    every = sorted(os.sched_getaffinity(0))
-    share = max(1, cores() // workers)
-    first = place * share % len(every)
-    os.sched_setaffinity(0, (every + every)[first : first + share])
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, every)
+def _raw_answer(error: ApiError) -> bytes:
+    """The bytes of a whole answer, for where there is no request yet."""
+    body = error.body()
+    headers = {
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+        **error.headers,
+    }
+    lines = [f"HTTP/1.1 {error.status} Refused", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + body

@@ -1,4 +1,4 @@
-"""Which task and which rows a step sees: a function of the seed and the step's number."""
+"""Which task and which rows a step sees: functions of the seed and the step's number alone."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.nn import functional
 
-from genius.corpus.embedded import Embedded
+from genius.corpus.embedded import EmbeddedCorpus
 from genius.quantize.fusion_inputs import FusionInputs, concatenate
-from genius.train import distributed
 
-SLOTS = 64
+ROUND = 64
+"""About how many turns it takes until tasks have had their shares."""
 
 
-class Schedule:
-    """A task for every turn, in proportion to size**power and evenly spread, with its count so far."""
+class TaskSchedule:
+    """A task for every turn, in proportion to size**power and evenly spread."""
 
     def __init__(self, sizes: Sequence[int], turns: int, *, power: float, seed: int) -> None:
         random = np.random.default_rng([seed, 7])
@@ -25,54 +24,61 @@ class Schedule:
         shares /= shares.sum()
         rounds: list[np.ndarray] = []
         while sum(map(len, rounds)) < turns:
-            counts = np.floor(shares * SLOTS + random.random(len(shares))).astype(np.int64)
+            counts = np.floor(shares * ROUND + random.random(len(shares))).astype(np.int64)
             rounds.append(random.permutation(np.repeat(np.arange(len(shares)), counts)))
         self._tasks = np.concatenate(rounds)[:turns] if turns else np.zeros(0, np.int64)
-        self._before = np.zeros(turns, np.int64)
+        self._earlier_turns = np.zeros(turns, np.int64)
         for task in range(len(sizes)):
-            places = self._tasks == task
-            self._before[places] = np.arange(places.sum())
+            turns_of_task = self._tasks == task
+            self._earlier_turns[turns_of_task] = np.arange(turns_of_task.sum())
 
     def __getitem__(self, turn: int) -> tuple[int, int]:
-        """The task of a turn, and the number of its earlier turns."""
-        return int(self._tasks[turn]), int(self._before[turn])
+        """The task of a turn, and how many turns the task had before."""
+        return int(self._tasks[turn]), int(self._earlier_turns[turn])
 
 
-def permuted(count: int, start: int, size: int, *, seed: tuple[int, ...]) -> np.ndarray:
-    """`size` rows out of `count`, from place `start` of an endless row of fresh permutations."""
-    found: list[np.ndarray] = []
+def shuffled_rows(count: int, start: int, size: int, *, seed: tuple[int, ...]) -> np.ndarray:
+    """`size` rows out of `count`, from position `start` of an endless sequence of fresh permutations."""
+    blocks: list[np.ndarray] = []
     while size > 0:
         epoch, place = divmod(start, count)
         rows = np.random.default_rng([*seed, 11, epoch]).permutation(count)[place : place + size]
-        found.append(rows)
+        blocks.append(rows)
         start, size = start + len(rows), size - len(rows)
-    return np.concatenate(found)
+    return np.concatenate(blocks)
+
+
+def validation_rows(count: int, most: int) -> np.ndarray:
+    """Up to `most` rows out of `count`, the same in every validation."""
+    return shuffled_rows(count, 0, min(count, most), seed=(0,))
 
 
 @dataclass(frozen=True)
 class TrainingQueries:
-    """The queries of all tasks in one row."""
+    """The queries of all tasks, one task after the other."""
 
-    parts: FusionInputs
+    inputs: FusionInputs
     want: np.ndarray
+    """The wanted modality of each query [n]."""
     starts: np.ndarray
+    """Where each query's positives begin in `items` [n + 1]."""
     items: np.ndarray
-    share: np.ndarray
-    """How likely each query is drawn."""
+    probabilities: np.ndarray
+    """How likely each query is drawn [n]."""
 
     @classmethod
-    def of(cls, embedded: Embedded, power: float) -> TrainingQueries:
-        """All queries of the tasks, drawn by task in proportion to size to a power."""
+    def concatenate(cls, embedded: EmbeddedCorpus, power: float) -> TrainingQueries:
+        """All queries of the tasks; a task is drawn in proportion to its number of queries to a power."""
         tasks = list(embedded.tasks.values())
-        before = np.cumsum([0, *(len(task.items) for task in tasks)])
-        starts = [task.starts[:-1] + first for task, first in zip(tasks, before, strict=False)]
-        share = np.concatenate([np.full(len(task), float(len(task)) ** (power - 1)) for task in tasks])
+        offsets = np.cumsum([0, *(len(task.items) for task in tasks)])
+        starts = [task.starts[:-1] + offset for task, offset in zip(tasks, offsets, strict=False)]
+        weights = np.concatenate([np.full(len(task), float(len(task)) ** (power - 1)) for task in tasks])
         return cls(
             concatenate([embedded.queries[task.task] for task in tasks]),
             np.concatenate([np.full(len(task), task.want) for task in tasks]),
-            np.append(np.concatenate(starts), before[-1]),
+            np.append(np.concatenate(starts), offsets[-1]),
             np.concatenate([task.items for task in tasks]),
-            share / share.sum(),
+            weights / weights.sum(),
         )
 
     def positives(self, query: int) -> np.ndarray:
@@ -81,38 +87,28 @@ class TrainingQueries:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Queries, the items that they ask for, and this process's share of both."""
+class ContrastBatch:
+    """Queries and candidate items of a step, and which of both are this process's."""
 
     rows: np.ndarray
+    """Query numbers."""
     candidates: np.ndarray
-    wanted: torch.Tensor
-    """For each query the place of its item among the candidates."""
-    masked: torch.Tensor
-    """[queries, candidates]: pairs that are neither asked for nor wrong."""
-    first: torch.Tensor
+    """Item numbers, ascending."""
+    targets: torch.Tensor
+    """For each query the position of its item among the candidates."""
+    other_positives: torch.Tensor
+    """[queries, candidates]: candidates that answer a query too, but are not its target."""
+    modality: torch.Tensor
     """The modality that this process's queries want, then the one that its items have."""
-    mine: slice
-    my_items: slice
+    local_queries: slice
+    local_items: slice
 
     @property
-    def my_rows(self) -> np.ndarray:
-        """This process's queries."""
-        return self.rows[self.mine]
+    def local_rows(self) -> np.ndarray:
+        """The numbers of this process's queries."""
+        return self.rows[self.local_queries]
 
     @property
-    def my_candidates(self) -> np.ndarray:
-        """This process's items."""
-        return self.candidates[self.my_items]
-
-
-def contrastive(queries: torch.Tensor, items: torch.Tensor, batch: Batch, temperature: float) -> torch.Tensor:
-    """The symmetric contrast (Eq. 3, both ways): this process's share of it; the shares add up."""
-    all_queries, all_items = distributed.gather(queries), distributed.gather(items)
-    wanted, first, last = batch.wanted, batch.my_items.start, batch.my_items.stop
-    forth = (queries @ all_items.T / temperature).masked_fill(batch.masked[batch.mine], -torch.inf)
-    there = functional.cross_entropy(forth, wanted[batch.mine], reduction="sum")
-    back = (items @ all_queries.T / temperature).masked_fill(batch.masked[:, first:last].T, -torch.inf)
-    ours = ((wanted >= first) & (wanted < last)).nonzero().flatten()
-    again = -back.log_softmax(1)[wanted[ours] - first, ours].sum()
-    return (there + again) / (2 * len(wanted))
+    def local_candidates(self) -> np.ndarray:
+        """The numbers of this process's items."""
+        return self.candidates[self.local_items]

@@ -1,4 +1,4 @@
-"""The state of a training run as an artifact: weights, their average, the optimizer, and where it is."""
+"""Checkpoints: a run's weights, their moving average, the optimizer's state and the step, as an artifact."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def save(
     optimizer: torch.optim.Optimizer | None,
     state: dict[str, Any],
 ) -> None:
-    """Write the state, replacing the one before at one stroke; of several processes the first one writes."""
+    """Replace the checkpoint at `path` atomically; of several processes only the first one writes."""
     if distributed.rank() == 0:
         tensors = {f"network.{name}": value for name, value in network.state_dict().items()}
         tensors |= {f"average.{name}": value for name, value in average.items()}
@@ -33,7 +33,7 @@ def save(
                 {name: value.contiguous() for name, value in tensors.items()},
                 draft.folder / "state.safetensors",
             )
-    distributed.wait()
+    distributed.barrier()
 
 
 def load(
@@ -42,27 +42,30 @@ def load(
     average: dict[str, torch.Tensor] | None = None,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> dict[str, Any]:
-    """Bring everything to the state at `path` and return where it was; nothing there is nothing done."""
+    """Restore everything from the checkpoint at `path`; returns its `state`, empty if there is no checkpoint.
+
+    Raises MismatchError if its weights do not fit the network.
+    """
     if not storage.is_artifact(path):
         return {}
     artifact = storage.open(path, kind=KIND, format=FORMAT)
     tensors = load_file(artifact.file("state.safetensors"))
-    weights = _under(tensors, "network.")
-    wanted = network.state_dict()
-    if {name: value.shape for name, value in weights.items()} != {n: v.shape for n, v in wanted.items()}:
+    weights = _with_prefix(tensors, "network.")
+    expected = network.state_dict()
+    if {name: value.shape for name, value in weights.items()} != {n: v.shape for n, v in expected.items()}:
         raise MismatchError(
             f"{path} belongs to a network of another shape: remove it, or train into another folder"
         )
     network.load_state_dict(weights)
     if average is not None:
-        for name, value in _under(tensors, "average.").items():
-            average[name].copy_(value)  # to where it stands: the network may be on a GPU
+        for name, value in _with_prefix(tensors, "average.").items():
+            average[name].copy_(value)  # in place, since it may be on a GPU
     if optimizer is not None:
-        _restore_optimizer(optimizer, _under(tensors, "optimizer."))
+        _restore_optimizer(optimizer, _with_prefix(tensors, "optimizer."))
     return artifact.manifest.settings
 
 
-def _under(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+def _with_prefix(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
@@ -79,6 +82,6 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, torc
     content = optimizer.state_dict()
     state: dict[int, dict[str, torch.Tensor]] = {}
     for name, value in tensors.items():
-        number, _, part = name.partition(".")
-        state.setdefault(int(number), {})[part] = value
+        number, _, key = name.partition(".")
+        state.setdefault(int(number), {})[key] = value
     optimizer.load_state_dict({**content, "state": state})

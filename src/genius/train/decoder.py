@@ -1,9 +1,9 @@
-"""Stage 2: the learned decoder, which is shown queries and asked for the codes of their answers.
+"""Stage 2: the learned decoder, trained to generate the codes of a query's answers.
 
     L = − Σ_k log p(t_k | z', t_<k), the mean over levels                                 (the paper's Eq. 10)
 
-z' is a query's vector drawn towards its answer's (Eq. 11). Fusion and codebooks are fixed: all vectors and
-codes are computed once, in single precision.
+z' is a mixture of a query's vector and its answer's (Eq. 11). Fusion and codebooks are frozen: all vectors
+and codes are computed once, in single precision.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from genius.corpus.coded import CodedCorpus
 from genius.decode.export import PROBES, Exported, export_decoder
-from genius.decode.t5 import CodeNetwork, DecoderSettings
+from genius.decode.t5 import DecoderSettings, T5Decoder
 from genius.decode.torch_decoder import TorchDecoder
 from genius.errors import InputError
-from genius.evaluate.beamed import Coded
-from genius.quantize.quantizer import Quantizer, unit_length, wanted_codes
+from genius.quantize.quantizer import Quantizer, modality_codes_for, unit_length
+from genius.search.code_pool import CodePool
 from genius.train import distributed
-from genius.train.batches import TrainingQueries, permuted
-from genius.train.loop import LoopSettings, begin
-from genius.train.pairs import hit_rate, one_positive_each
-from tests.oracles.beam import beam_search, prefix_survival, ranked_items
-from tests.oracles.trie import Trie
+from genius.train.batches import TrainingQueries, validation_rows
+from genius.train.loop import LoopSettings, prepare_torch
+from genius.train.pairs import draw_positives, hit_rate
 
 
 @dataclass(frozen=True)
@@ -42,30 +41,30 @@ class DecoderLoopSettings(LoopSettings):
 
 @dataclass(frozen=True)
 class DecoderTraining:
-    """The recipe of stage 2."""
+    """How the learned decoder is trained (stage 2)."""
 
     batch: int = 256
-    """Rows of a step: queries of all tasks, and items where `own` says so."""
+    """Rows of a step: queries of all tasks, and a share `own` of items."""
     mix: Literal["linear", "sqrt", "off"] = "linear"
-    """How a query is drawn towards its answer: µ·z_q + (1 − µ)·z_c as in the paper, √µ and √(1 − µ) as in the
-    reference code, or not at all. The mixture is then of unit length, as queries are."""
+    """How a query is mixed with its answer: µ·z_q + (1 − µ)·z_c as in the paper, √µ and √(1 − µ) as in the
+    reference code, or not at all. The mixture is then normalised, as queries are."""
     mixture: tuple[float, ...] = (2.0, 2.0)
     """The two parameters of the Beta distribution that µ comes from."""
     per_dimension: bool = False
     """Whether every dimension has a µ of its own, as in the reference code."""
     clean: float = 0.5
-    """Share of queries that are left as they are; the reference code has none."""
+    """Share of queries that are not mixed; the reference code has none."""
     own: float = 0.0
-    """Share of rows that are no queries but items of the whole pool, which ask for their own code."""
+    """Share of rows that are items of the whole pool instead of queries, with their own code as target."""
     label_smoothing: float = 0.0
     level_weights: tuple[float, ...] = ()
-    """Of each level's part of the loss; by default all are equal."""
+    """Weights of the levels in the loss; by default all are equal."""
     task_power: float = 1.0
     """A task is drawn in proportion to its number of queries to this power."""
     validated: int = 60
-    """Queries of each task that a validation looks at, at most."""
+    """Queries of each task that a validation uses, at most."""
     beams: int = 20
-    """Of the search that validates."""
+    """Beams of the search in validation."""
     device: Literal["cpu", "cuda"] = "cpu"
     network: DecoderSettings = field(default_factory=DecoderSettings)
     loop: DecoderLoopSettings = field(default_factory=DecoderLoopSettings)
@@ -82,15 +81,15 @@ class DecoderTraining:
 
 
 class DecoderStage:
-    """Training of the decoder's network over vectors and codes that a quantizer made.
+    """Training of the decoder's network over the vectors and codes of a quantizer.
 
     Args:
-        settings: the recipe of this stage.
-        quantizer: whose codes they are.
+        settings: of this stage.
+        quantizer: the one that the codes are from.
         modality_of: which modality each first code stands for.
         training: items, and the queries to learn from.
         validation: the same items, and other queries.
-        seed: of everything random.
+        seed: of the weights and of every draw.
     """
 
     name = "decoder"
@@ -100,8 +99,8 @@ class DecoderStage:
         settings: DecoderTraining,
         quantizer: Quantizer,
         modality_of: Sequence[int],
-        training: Coded,
-        validation: Coded,
+        training: CodedCorpus,
+        validation: CodedCorpus,
         *,
         seed: int,
     ) -> None:
@@ -110,68 +109,73 @@ class DecoderStage:
             raise InputError(
                 f"codes have {levels} levels, but there are {len(settings.level_weights)} weights"
             )
-        begin(seed)
+        prepare_torch(seed)
         self.settings, self.seed = settings, seed
         self.quantizer, self.modality_of = quantizer, list(modality_of)
         self.items, self.codes = training.vectors, training.codes.astype(np.int64)
-        self.queries = TrainingQueries.of(training.embedded, settings.task_power)
+        self.queries = TrainingQueries.concatenate(training.embedded, settings.task_power)
         self.vectors = np.concatenate([training.queries[task] for task in training.embedded.tasks])
-        self.validation, self.trie = validation, Trie.build(training.codes)
+        self.validation = validation
+        self.pool = CodePool(training.codes, quantizer.codebooks, quantizer.semantic)
         weights = np.array(settings.level_weights or (1.0,) * levels)
         self.weights = (weights / weights.sum()).tolist()
-        self.decoder = CodeNetwork(
-            quantizer.width, quantizer.sizes, settings.network, quantizer.codebooks
-        ).to(settings.device)
+        self.decoder = T5Decoder(quantizer.width, quantizer.sizes, settings.network, quantizer.codebooks).to(
+            settings.device
+        )
         self.network: nn.Module = self.decoder
 
     # --- training
 
     def loss(self, step: int, part: int) -> torch.Tensor:
-        """This process's share of the cross-entropy of a batch; the shares add up."""
+        """This process's share of the cross-entropy of a batch (Eq. 10): the weighted mean over levels, the
+        mean over rows; the processes' shares add up."""
         turn = step * self.settings.loop.accumulate + part
         vectors, codes = self.draw(np.random.default_rng([self.seed, 2, turn]))
-        mine = distributed.share(len(vectors))
+        local = distributed.local_slice(len(vectors))
         device = self.settings.device
-        wanted = torch.from_numpy(codes[mine]).to(device)
-        logits = self.decoder(torch.from_numpy(vectors[mine]).to(device), wanted)
+        targets = torch.from_numpy(codes[local]).to(device)
+        logits = self.decoder(torch.from_numpy(vectors[local]).to(device), targets)
         total = torch.zeros((), device=device)
         for level, weight in enumerate(self.weights):
             total = total + weight * functional.cross_entropy(
                 logits[level],
-                wanted[:, level],
+                targets[:, level],
                 label_smoothing=self.settings.label_smoothing,
                 reduction="sum",
             )
         return total / len(vectors)
 
     def draw(self, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of a step: vectors [batch, width], and the codes [batch, levels] that they ask for.
+        """The rows of a step: vectors [batch, width], and their target codes [batch, levels].
 
-        Of several answers to a query one is drawn each time.
+        If a query has several answers, one is drawn each time.
         """
         settings = self.settings
         own = round(settings.own * settings.batch)
-        rows = random.choice(len(self.vectors), settings.batch - own, p=self.queries.share)
-        answers = one_positive_each(self.queries, rows, random)
-        asked = augmented(self.vectors[rows], self.items[answers], settings, random)
-        themselves = random.integers(0, len(self.items), own)
-        vectors = np.concatenate([asked, self.items[themselves]]).astype(np.float32, copy=False)
-        return vectors, self.codes[np.concatenate([answers, themselves])]
+        rows = random.choice(len(self.vectors), settings.batch - own, p=self.queries.probabilities)
+        answers = draw_positives(self.queries, rows, random)
+        queries = mix_with_answers(self.vectors[rows], self.items[answers], settings, random)
+        items = random.integers(0, len(self.items), own)
+        vectors = np.concatenate([queries, self.items[items]]).astype(np.float32, copy=False)
+        return vectors, self.codes[np.concatenate([answers, items])]
 
     # --- validation
 
     def validate(self) -> dict[str, float]:
-        """Hit rate @5 of beams among all items, the wanted modality known, and what survives the beam after
-        the first semantic code and at the end; means over tasks in percent."""
+        """Hit rate @5 of beam search with the wanted modality known, and how many positives survive its first
+        semantic level and its last; means over tasks in percent."""
         decoder = TorchDecoder(self.decoder, self.settings.device)
         hits, survival = [], []
         for task in self.validation.embedded.tasks.values():
-            rows = permuted(len(task), 0, min(len(task), self.settings.validated), seed=(0,))
-            first = wanted_codes(self.modality_of, task.want, len(rows))
+            rows = validation_rows(len(task), self.settings.validated)
+            first = modality_codes_for(self.modality_of, task.want, len(rows))
             vectors = self.validation.queries[task.task][rows]
-            beams = beam_search(decoder, self.trie, vectors, self.settings.beams, first=first)
-            hits.append(hit_rate(task, rows, ranked_items(self.trie, beams, 5)[1]))
-            survival.append(prefix_survival(self.trie, beams, [task.positives(row) for row in rows]))
+            positives = [task.positives(row) for row in rows]
+            items, survived = self.pool.search(
+                decoder, vectors, positives, beams=self.settings.beams, modality_code=first
+            )
+            hits.append(hit_rate(task, rows, items))
+            survival.append(survived)
         survived = 100 * np.mean(survival, axis=0)
         return {
             "score": 100 * float(np.mean(hits)),
@@ -180,7 +184,7 @@ class DecoderStage:
         }
 
     def export(self) -> Exported:
-        """The network as graphs, compared with torch on validation queries."""
+        """The network as ONNX graphs, compared with torch on validation queries."""
         tasks = list(self.validation.embedded.tasks.values())
         each = -(-PROBES // len(tasks))
         vectors = np.concatenate([self.validation.queries[task.task][:each] for task in tasks])
@@ -188,17 +192,17 @@ class DecoderStage:
         return export_decoder(self.decoder, vectors, self.codes[answers])
 
 
-def augmented(
+def mix_with_answers(
     queries: np.ndarray, answers: np.ndarray, settings: DecoderTraining, random: np.random.Generator
 ) -> np.ndarray:
-    """Queries [n, width] drawn towards their answers (Eq. 11), but for a share that stays clean."""
+    """Queries [n, width] mixed with their answers [n, width] (Eq. 11), except for a share of clean ones."""
     if settings.mix == "off":
         return queries
     count, width = queries.shape
-    first, second = settings.mixture
-    share = random.beta(first, second, size=(count, width if settings.per_dimension else 1))
-    rest = 1 - share
+    alpha, beta = settings.mixture
+    query_weight = random.beta(alpha, beta, size=(count, width if settings.per_dimension else 1))
+    answer_weight = 1 - query_weight
     if settings.mix == "sqrt":
-        share, rest = np.sqrt(share), np.sqrt(rest)
+        query_weight, answer_weight = np.sqrt(query_weight), np.sqrt(answer_weight)
     clean = random.random((count, 1)) < settings.clean
-    return np.where(clean, queries, unit_length(share * queries + rest * answers))
+    return np.where(clean, queries, unit_length(query_weight * queries + answer_weight * answers))

@@ -1,24 +1,24 @@
-"""Whether codes are worth a decoder: the doctor's verdict, on what training has at hand."""
+"""The gate before decoder training: the doctor's verdict on the quantizer."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from genius.corpus.coded import CodedCorpus
 from genius.doctor.health import CodedItems, CodedQueries, CodeSpec, measure
 from genius.doctor.verdict import Verdict, judge
 from genius.errors import InputError
-from genius.evaluate.beamed import Coded
 from genius.model import Model
-from genius.train.batches import permuted
+from genius.train.batches import validation_rows
 
 QUERIES = 100
-"""Of each task, at most."""
+"""Queries of each task that the verdict uses, at most."""
 
 
-def refuse_broken(model: Model, coded: Coded) -> None:
-    """Raise InputError if the doctor calls the model broken.
+def refuse_broken(model: Model, coded: CodedCorpus) -> None:
+    """Raise InputError if the doctor calls the model's quantizer broken.
 
-    A decoder can't mend codes that lost what they stand for, and it takes long to train: so look first.
+    A decoder takes long to train and can't repair codes that lost what they stand for.
     """
     verdict = verdict_on(model, coded)
     if verdict.state == "broken":
@@ -29,8 +29,8 @@ def refuse_broken(model: Model, coded: Coded) -> None:
         )
 
 
-def verdict_on(model: Model, coded: Coded, *, queries: int = QUERIES) -> Verdict:
-    """The doctor's verdict by all items and some queries of each task, without embedding them anew."""
+def verdict_on(model: Model, coded: CodedCorpus, *, queries: int = QUERIES) -> Verdict:
+    """The doctor's verdict by all items and up to `queries` queries of each task, embedded before."""
     quantizer = model.quantizer
     items = CodedItems(
         modality=coded.embedded.pool.modality.astype(np.int64),
@@ -41,7 +41,7 @@ def verdict_on(model: Model, coded: Coded, *, queries: int = QUERIES) -> Verdict
     )
     tasks = []
     for task in coded.embedded.tasks.values():
-        rows = permuted(len(task), 0, min(len(task), queries), seed=(0,))
+        rows = validation_rows(len(task), queries)
         vectors = coded.queries[task.task][rows]
         codes = quantizer.codes(vectors, np.full(len(rows), task.want))
         tasks.append(

@@ -1,4 +1,4 @@
-"""Stage 0: heads that bring the towers' features into one space, by contrast of all tasks' pairs (Eq. 2)."""
+"""Stage 0: heads that map the towers' features into one space, by contrast of all tasks' pairs (Eq. 2)."""
 
 from __future__ import annotations
 
@@ -11,41 +11,49 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from genius.corpus.records import Pool, Records, TaskQueries
+from genius.corpus.items import CorpusItems
+from genius.corpus.queries import TaskQueries
+from genius.corpus.records import Records
 from genius.encode.encoder import Encoder, Towers
 from genius.encode.features import ABSENT, Features
 from genius.encode.heads import Blocks, Heads, HeadSettings
 from genius.encode.lite import class_sentences
 from genius.errors import InputError
-from genius.search.exact import nearest
+from genius.search.dense import nearest
 from genius.train import distributed
-from genius.train.batches import Schedule, permuted
-from genius.train.loop import LoopSettings, begin
-from genius.train.pairs import hit_rate, one_positive_each, other_positives
+from genius.train.batches import TaskSchedule, shuffled_rows, validation_rows
+from genius.train.loop import LoopSettings, prepare_torch
+from genius.train.losses import contrastive_loss
+from genius.train.pairs import draw_positives, hit_rate, mask_other_positives
 
-PROMPT_STEPS = 300
-NAMED_ROWS = 10_000
+BLOCK = 4096
+"""Rows that are projected or embedded at a time."""
+WANT_STEPS = 300
+"""Steps in which the heads learn which modality an instruction asks for."""
+NAMING_ROWS = 10_000
+"""Images, at most, that the class names are fitted on."""
 VALIDATED_QUERIES = 1000
-"""Queries of each task that a validation looks at, at most."""
+"""Queries of each task that a validation uses, at most."""
 
 
 @dataclass(frozen=True)
 class EncoderSettings:
-    """The recipe of stage 0."""
+    """How heads are trained over the features of two towers (stage 0)."""
 
     towers: Towers = "lite"
     source: str = ""
     """For `clip`: a folder or a hub name."""
     batch: int = 512
     negatives: int = 512
-    """Further items of the wanted modality and the same data set beside each batch's own."""
+    """Items of the wanted modality and the same data set that each batch has besides its positives."""
     hard_negatives: int = 0
-    """Given negatives drawn for each query, where the data has any."""
+    """Negatives drawn for each query from those that the data gives, where it gives any."""
     temperature: float = 0.03
     learn_temperature: bool = False
     task_power: float = 0.5
     """A task is drawn in proportion to its number of queries to this power."""
     instruction_dropout: float = 0.1
+    """Share of queries that are trained without their instruction."""
     heads: HeadSettings = field(default_factory=HeadSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
 
@@ -64,13 +72,13 @@ class EncoderStage:
         settings: EncoderSettings,
         encoder: Encoder,
         features: Features,
-        pool: Pool,
+        pool: CorpusItems,
         tasks: tuple[list[TaskQueries], list[TaskQueries]],
         prompts: tuple[np.ndarray, np.ndarray],
         *,
         seed: int,
     ) -> None:
-        begin(seed)
+        prepare_torch(seed)
         self.settings, self.seed, self.pool = settings, seed, pool
         self.train_tasks, self.val_tasks = tasks
         self.heads = Heads(settings.heads, encoder.image_parts, encoder.text_parts)
@@ -86,60 +94,65 @@ class EncoderStage:
         self.images = self._projected(self.heads.project_images, features.images)
         self.texts = self._projected(self.heads.text_projection, features.texts)
         fit_wants(self.heads, self.texts, *prompts)
-        self.schedule = Schedule(
+        self.schedule = TaskSchedule(
             [len(task) for task in self.train_tasks],
             settings.loop.steps * settings.loop.accumulate,
             power=settings.task_power,
             seed=seed,
         )
-        self.neighbours = [self._neighbours(task) for task in self.train_tasks]
+        self.negative_pools = [self._negative_pool(task) for task in self.train_tasks]
 
     # --- training
 
     def loss(self, step: int, part: int) -> torch.Tensor:
-        """Contrast of one task's batch: each query against the batch's items and some more (Eq. 2)."""
+        """The contrast of one task's batch (Eq. 2): each query against the batch's positives and more
+        negatives.
+
+        The sum over the heads' members of the mean over queries.
+        """
         turn = step * self.settings.loop.accumulate + part
         random = np.random.default_rng([self.seed, turn])
-        number, start = self.schedule[turn]
+        number, earlier_turns = self.schedule[turn]
         task = self.train_tasks[number]
         size = min(self.settings.batch, len(task))
-        rows = np.unique(permuted(len(task), start * size, size, seed=(self.seed, number)))
-        chosen = one_positive_each(task, rows, random)
+        rows = np.unique(shuffled_rows(len(task), earlier_turns * size, size, seed=(self.seed, number)))
+        positives = draw_positives(task, rows, random)
         candidates, places = np.unique(
-            np.concatenate([chosen, self._negatives(number, rows, random)]), return_inverse=True
+            np.concatenate([positives, self._draw_negatives(number, rows, random)]), return_inverse=True
         )
-        mine = distributed.share(len(rows))
-        wanted = torch.from_numpy(places[: len(rows)][mine])
-        items = self._items(candidates[distributed.share(len(candidates))])
-        queries = self._asked(task, rows[mine], random)
-        no_negatives = other_positives(task, rows[mine], candidates, wanted)
-        losses = []
-        for member in range(self.settings.heads.members):
-            logits = queries.of(member) @ distributed.gather(items.of(member)).T * self.log_scale.exp()
-            logits = logits.masked_fill(no_negatives, -torch.inf)
-            losses.append(functional.cross_entropy(logits, wanted, reduction="sum"))
+        local = distributed.local_slice(len(rows))
+        targets = torch.from_numpy(places[: len(rows)][local])
+        items = self._items(candidates[distributed.local_slice(len(candidates))])
+        queries = self._instructed_queries(task, rows[local], random)
+        other_positives = mask_other_positives(task, rows[local], candidates, targets)
+        losses = [
+            contrastive_loss(
+                queries.of(member), items.of(member), self.log_scale.exp(), targets, other_positives
+            )
+            for member in range(self.settings.heads.members)
+        ]
         return torch.stack(losses).sum() / len(rows)
 
-    def _asked(self, task: TaskQueries, rows: np.ndarray, random: np.random.Generator) -> Blocks:
-        """Queries under a prompt that is drawn anew each time, and sometimes under none."""
+    def _instructed_queries(self, task: TaskQueries, rows: np.ndarray, random: np.random.Generator) -> Blocks:
+        """Queries with a prompt that is drawn anew each time, and some without any."""
         contents = task.contents[rows]
         prompts = task.prompts[random.integers(0, len(task.prompts), len(rows))]
         prompts = np.where(random.random(len(rows)) < self.settings.instruction_dropout, ABSENT, prompts)
         return self._queries(Records(contents.image, contents.text, prompts))[0]
 
-    def _negatives(self, number: int, rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """More items to tell the answers from: of the same kind, and those given as hard."""
-        neighbours = self.neighbours[number]
-        count = min(self.settings.negatives, len(neighbours))
-        drawn = [random.choice(neighbours, count, replace=False)]
+    def _draw_negatives(self, number: int, rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Negatives of a task's batch: items of its pool, and hard negatives that the data gives."""
+        pool = self.negative_pools[number]
+        count = min(self.settings.negatives, len(pool))
+        drawn = [random.choice(pool, count, replace=False)]
         if self.settings.hard_negatives:
             task = self.train_tasks[number]
             given = [task.negatives[row] for row in rows if len(task.negatives[row])]
             drawn += [random.choice(hard, self.settings.hard_negatives) for hard in given]
         return np.concatenate(drawn)
 
-    def _neighbours(self, task: TaskQueries) -> np.ndarray:
-        """The training targets of the task's modality and data set."""
+    def _negative_pool(self, task: TaskQueries) -> np.ndarray:
+        """The training targets of the task's wanted modality and data set."""
         targets = [other.items for other in self.train_tasks if other.task.dataset == task.task.dataset]
         items = np.unique(np.concatenate(targets))
         return np.asarray(items[self.pool.modality[items] == task.want])
@@ -148,33 +161,35 @@ class EncoderStage:
 
     def _items(self, numbers: np.ndarray) -> Blocks:
         contents = self.pool.contents[numbers]
-        return self.heads.items(_table(self.images, contents.image), _table(self.texts, contents.text))
+        return self.heads.item_blocks(_take(self.images, contents.image), _take(self.texts, contents.text))
 
     def _queries(self, contents: Records) -> tuple[Blocks, torch.Tensor]:
-        return self.heads.queries(
-            _table(self.images, contents.image),
-            _table(self.texts, contents.text),
-            _table(self.texts, contents.instruction),
+        return self.heads.query_blocks(
+            _take(self.images, contents.image),
+            _take(self.texts, contents.text),
+            _take(self.texts, contents.instruction),
         )
 
     def _fit_projections(self, features: Features) -> None:
-        """Fit the projections on what training sees, once; a resumed run gets the same ones."""
-        seen = [task.contents for task in self.train_tasks]
-        seen.append(self.pool.contents[np.unique(np.concatenate([task.items for task in self.train_tasks]))])
+        """Fit the projections on the features of training queries and items; a resumed run fits the same."""
+        trained = [task.contents for task in self.train_tasks]
+        trained.append(
+            self.pool.contents[np.unique(np.concatenate([task.items for task in self.train_tasks]))]
+        )
         whitening = self.settings.heads.whitening
         for projection, table, kind in (
             (self.heads.image_projection, features.images, "image"),
             (self.heads.text_projection, features.texts, "text"),
         ):
-            rows = np.unique(np.concatenate([getattr(contents, kind) for contents in seen]))
+            rows = np.unique(np.concatenate([getattr(contents, kind) for contents in trained]))
             projection.fit(table[rows[rows != ABSENT]], whitening, self.seed)
 
     @torch.no_grad()
     def _fit_naming(self, encoder: Encoder, features: Features) -> None:
-        """Let the heads know the names of the image tower's classes."""
-        sentences = torch.from_numpy(encoder.texts(class_sentences()))
+        """Fit what names images by the image tower's classes."""
+        sentences = torch.from_numpy(encoder.encode_texts(class_sentences()))
         rows = np.unique(np.concatenate([task.contents.image for task in self.train_tasks]))
-        seen = torch.from_numpy(np.asarray(features.images[rows[rows != ABSENT][:NAMED_ROWS]], np.float32))
+        seen = torch.from_numpy(np.asarray(features.images[rows[rows != ABSENT][:NAMING_ROWS]], np.float32))
         self.heads.naming.fit(sentences, self.heads.text_projection, seen)
 
     @torch.no_grad()
@@ -182,43 +197,40 @@ class EncoderStage:
         self, projection: Callable[[torch.Tensor], torch.Tensor], table: np.ndarray
     ) -> torch.Tensor:
         blocks = [
-            projection(torch.from_numpy(np.asarray(table[start : start + 4096], np.float32)))
-            for start in range(0, len(table), 4096)
+            projection(torch.from_numpy(np.asarray(table[start : start + BLOCK], np.float32)))
+            for start in range(0, len(table), BLOCK)
         ]
         return torch.cat(blocks)
 
     # --- validation
 
     def validate(self) -> dict[str, float]:
-        """Mean hit rate @5 over the tasks, in the union pool and among items of the wanted modality."""
+        """Hit rate @5 in percent, the mean over tasks: in the `union` pool, and in the wanted `modality`."""
         numbers = np.arange(len(self.pool.ids))
         modality = torch.from_numpy(self.pool.modality)
-        parts = np.array_split(numbers, -(-len(numbers) // 4096))
-        blocks = [self.heads.joined_items(self._items(part), modality[part]) for part in parts]
+        chunks = np.array_split(numbers, -(-len(numbers) // BLOCK))
+        blocks = [self.heads.embed_items(self._items(chunk), modality[chunk]) for chunk in chunks]
         items = torch.cat(blocks).numpy()
-        union, dense_baseline = [], []
+        union_hits, modality_hits = [], []
         for task in self.val_tasks:
-            rows = permuted(len(task), 0, min(len(task), VALIDATED_QUERIES), seed=(0,))
-            queries = self.heads.joined_queries(*self._queries(task.contents[rows])).numpy()
-            _, found = nearest(queries, items, 5)
-            union.append(hit_rate(task, rows, found))
-            same = np.flatnonzero(self.pool.modality == task.want)
-            _, found = nearest(queries, items[same], 5)
-            dense_baseline.append(hit_rate(task, rows, same[found]))
-        scores = {"union": 100 * float(np.mean(union)), "fair": 100 * float(np.mean(dense_baseline))}
-        return {"score": (scores["union"] + scores["fair"]) / 2, **scores}
+            rows = validation_rows(len(task), VALIDATED_QUERIES)
+            queries = self.heads.embed_queries(*self._queries(task.contents[rows])).numpy()
+            union_hits.append(hit_rate(task, rows, nearest(queries, items, 5)[1]))
+            wanted = np.flatnonzero(self.pool.modality == task.want)
+            modality_hits.append(hit_rate(task, rows, wanted[nearest(queries, items[wanted], 5)[1]]))
+        scores = {"union": 100 * float(np.mean(union_hits)), "modality": 100 * float(np.mean(modality_hits))}
+        return {"score": (scores["union"] + scores["modality"]) / 2, **scores}
 
 
 def fit_wants(heads: Heads, texts: torch.Tensor, prompts: np.ndarray, wanted: np.ndarray) -> None:
-    """Learn which modality an instruction asks for, from known prompts (rows of `texts`) with noise on them.
+    """Learn which modality an instruction asks for, from known prompts (rows of `texts`) with noise added.
 
-    Apart from the contrast and before it: what is learned here depends on the prompts alone, so a few seconds
-    settle it, and nothing that happens later can unsettle it.
+    This depends on the prompts alone, so it is done once before the contrast, and frozen.
     """
     generator = torch.Generator().manual_seed(0)
-    known, target = texts[torch.from_numpy(prompts), : heads.asked_width], torch.from_numpy(wanted).long()
+    known, target = texts[torch.from_numpy(prompts), : heads.text_width], torch.from_numpy(wanted).long()
     optimizer = torch.optim.AdamW(heads.wants.parameters(), lr=1e-2, weight_decay=1e-2)
-    for _ in range(PROMPT_STEPS):
+    for _ in range(WANT_STEPS):
         noise = torch.randn(known.shape, generator=generator) * known.std()
         loss = functional.cross_entropy(heads.wants(known + noise), target)
         optimizer.zero_grad()
@@ -227,7 +239,7 @@ def fit_wants(heads: Heads, texts: torch.Tensor, prompts: np.ndarray, wanted: np
     heads.wants.requires_grad_(False)
 
 
-def _table(projected: torch.Tensor, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    """Features by row, and which of them are there."""
+def _take(projected: torch.Tensor, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    """Projected features by row, and which rows are present."""
     numbers = torch.from_numpy(rows.astype(np.int64))
     return projected[numbers.clamp(min=0)], numbers != ABSENT

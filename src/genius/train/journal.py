@@ -1,4 +1,4 @@
-"""The log of a training run: a JSON object a line, and TensorBoard where it is installed."""
+"""The log of a training run: one JSON object per line, and TensorBoard where it is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from genius.train import distributed
 
 
 class Journal:
-    """Lines about steps in `log.jsonl`; a run that goes on drops the lines behind where it goes on."""
+    """One line per step or validation in `log.jsonl`; a resumed run drops the lines after its checkpoint."""
 
     def __init__(self, folder: Path, step: int) -> None:
         self._writer: Any = None
@@ -33,7 +33,7 @@ class Journal:
             self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
     def write(self, *, step: int, **values: float) -> None:
-        """Add a line."""
+        """Append a line with these values; of several processes only the first one writes."""
         if self._file is None:
             return
         self._file.write(orjson.dumps({"step": step, **values}) + b"\n")
@@ -43,7 +43,7 @@ class Journal:
                 self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
-        """Finish the log."""
+        """Close the files."""
         for target in (self._file, self._writer):
             if target is not None:
                 target.close()
@@ -53,4 +53,4 @@ def _step_of(line: bytes) -> float:
     try:
         return float(orjson.loads(line)["step"])
     except (ValueError, KeyError):
-        return float("inf")  # a line that a kill cut off
+        return float("inf")  # cut off by a kill: dropped

@@ -1,9 +1,9 @@
 """The one training loop, for all stages.
 
-A stage says what its network is, what a step's loss is and how good the network is on validation; the loop
-does the rest: AdamW, warm-up and cosine, clipping, accumulation, an average of the weights, validation, the
-best checkpoint, early stop, a log, and going on after a kill as if nothing had happened. Everything random in
-a step comes from the seed and the step's number, so a resumed run takes the very same steps.
+A stage provides its network, the loss of a step and a validation. The loop does the rest: AdamW, warm-up and
+cosine, gradient clipping and accumulation, a moving average of the weights, validation, the best checkpoint,
+early stopping, a log, and resuming after a kill. Everything random in a step comes from the seed and the
+step's number, so a resumed run takes exactly the steps of one that was not interrupted.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from genius.train.journal import Journal
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """How a stage's network is trained."""
+    """How the network of a stage is trained."""
 
     steps: int = 1000
     learning_rate: float = 1e-3
     weight_decay: float = 0.05
     warm_up: int = 100
+    """Steps in which the learning rate rises."""
     final_rate: float = 0.0
     """Share of the learning rate that is left at the end of the cosine."""
     betas: tuple[float, ...] = (0.9, 0.98)
@@ -42,12 +43,12 @@ class LoopSettings:
     accumulate: int = 1
     """Batches whose gradients are added up for one step."""
     average: float = 0.998
-    """Decay of the running average of the weights, which is what is kept; 0 is off."""
+    """Decay of the moving average of the weights, which is what is validated and kept; 0 is off."""
     validate_every: int = 250
     patience: int = 0
     """Validations without a better result after which training stops; 0 is never."""
     save_every: int = 250
-    """Steps between states that a killed run goes on from."""
+    """Steps between the checkpoints that a killed run resumes from."""
 
 
 class Stage(Protocol):
@@ -57,20 +58,21 @@ class Stage(Protocol):
     network: torch.nn.Module
 
     def loss(self, step: int, part: int) -> torch.Tensor:
-        """The loss of this process's share of batch `part` of a step; the shares' losses add up."""
+        """This process's share of the loss of batch `part` of a step; the processes' shares add up."""
 
     def validate(self) -> dict[str, float]:
         """How good the network is; `score` decides, higher is better."""
 
 
 @dataclass
-class Progress:
-    """Where a run is."""
+class LoopState:
+    """How far a run is."""
 
     step: int = 0
     best: float | None = None
     best_step: int = 0
     stale: int = 0
+    """Validations since the best one."""
     seconds: float = 0.0
     scores: dict[str, float] = field(default_factory=dict)
 
@@ -83,27 +85,27 @@ def train(
     seed: int,
     rates: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
-    """Train a stage, keeping its state in `folder`; leaves the network with its best weights.
+    """Train a stage with checkpoints in `folder`; leaves the network with its best weights.
 
-    `rates` are other learning rates than the settings', for the parameters whose names begin so. Returns the
-    validation of the best weights. Called again after a kill it goes on; called again after the end it only
-    loads the result.
+    `rates` are learning rates other than the settings', for parameters whose names have these prefixes.
+    Returns the validation scores of the best weights. Called again after a kill it resumes; called again
+    after the end it only loads the result. Raises GeniusError if the loss is not finite.
     """
-    begin(seed)
+    prepare_torch(seed)
     optimizer = _optimizer(stage.network, settings, rates or {})
     average = {name: value.detach().clone() for name, value in stage.network.state_dict().items()}
-    state = Progress(**checkpoint.load(folder / "last", stage.network, average, optimizer))
+    state = LoopState(**checkpoint.load(folder / "last", stage.network, average, optimizer))
     started = time.monotonic() - state.seconds
     with (
-        no_denormals(),
+        flush_denormals(),
         contextlib.closing(Journal(folder, state.step)) as journal,
         progress.bar(f"training {stage.name}", total=settings.steps, unit="steps") as bar,
     ):
         bar.advance(state.step)
         while state.step < settings.steps and not (settings.patience and state.stale >= settings.patience):
             rate = learning_rate(settings, state.step)
-            loss = _step(stage, settings, optimizer, state.step, rate, seed)
-            _follow(average, stage.network, settings.average, state.step)
+            loss = _take_step(stage, settings, optimizer, state.step, rate, seed)
+            _update_average(average, stage.network, settings.average, state.step)
             state.step += 1
             state.seconds = time.monotonic() - started
             journal.write(step=state.step, loss=loss, learning_rate=rate, seconds=round(state.seconds, 2))
@@ -117,19 +119,19 @@ def train(
     return dict(best["scores"])
 
 
-def begin(seed: int) -> None:
-    """What every stage begins with: random numbers by the seed, and worker threads."""
+def prepare_torch(seed: int) -> None:
+    """Seed torch, and start its worker threads while denormal numbers are flushed."""
     torch.manual_seed(seed)
-    with no_denormals():
+    with flush_denormals():
         torch.ones(torch.get_num_threads() << 16).add_(1)  # large enough to start all of them
 
 
 @contextlib.contextmanager
-def no_denormals() -> Iterator[None]:
-    """Numbers below 1e-38 are zero: in this thread meanwhile, in threads that it starts for good.
+def flush_denormals() -> Iterator[None]:
+    """Treat numbers below 1e-38 as zero: in this thread meanwhile, in threads started meanwhile for good.
 
-    A sharp softmax leaves many of them, and many processors multiply them two hundred times slower. Outside
-    of training they are what they were: others may count on them.
+    A sharp softmax leaves many of them, and many processors multiply them two hundred times slower. They are
+    restored after training, since other code may rely on them.
     """
     torch.set_flush_denormal(True)
     try:
@@ -139,16 +141,16 @@ def no_denormals() -> Iterator[None]:
 
 
 def learning_rate(settings: LoopSettings, step: int) -> float:
-    """The rate of a step: a straight rise, then half a cosine."""
-    rise = min(1.0, (step + 1) / max(1, settings.warm_up))
-    fall = 0.5 * (1 + math.cos(math.pi * step / settings.steps))
-    return settings.learning_rate * rise * (settings.final_rate + (1 - settings.final_rate) * fall)
+    """The rate of a step: a linear warm-up times half a cosine."""
+    warm_up = min(1.0, (step + 1) / max(1, settings.warm_up))
+    cosine = 0.5 * (1 + math.cos(math.pi * step / settings.steps))
+    return settings.learning_rate * warm_up * (settings.final_rate + (1 - settings.final_rate) * cosine)
 
 
 def _optimizer(
     network: torch.nn.Module, settings: LoopSettings, rates: Mapping[str, float]
 ) -> torch.optim.AdamW:
-    """AdamW; vectors (biases, gains) are not decayed. A group's `share` is its part of the learning rate."""
+    """AdamW, with no weight decay for vectors (biases, norms); `rate_factor` scales a group's rate."""
     by_rate: dict[float, list[torch.nn.Parameter]] = {settings.learning_rate: []}
     for name, parameter in network.named_parameters():
         if parameter.requires_grad:
@@ -156,15 +158,15 @@ def _optimizer(
             by_rate.setdefault(own[0] if own else settings.learning_rate, []).append(parameter)
     groups: list[dict[str, Any]] = []
     for rate, trained in by_rate.items():
-        share = rate / settings.learning_rate
+        factor = rate / settings.learning_rate
         matrices, vectors = [p for p in trained if p.ndim > 1], [p for p in trained if p.ndim <= 1]
-        groups.append({"params": matrices, "weight_decay": settings.weight_decay, "share": share})
-        groups.append({"params": vectors, "weight_decay": 0.0, "share": share})
-    first, second = settings.betas
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(first, second), eps=settings.epsilon)
+        groups.append({"params": matrices, "weight_decay": settings.weight_decay, "rate_factor": factor})
+        groups.append({"params": vectors, "weight_decay": 0.0, "rate_factor": factor})
+    beta1, beta2 = settings.betas
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(beta1, beta2), eps=settings.epsilon)
 
 
-def _step(
+def _take_step(
     stage: Stage, settings: LoopSettings, optimizer: torch.optim.AdamW, step: int, rate: float, seed: int
 ) -> float:
     """One step of the optimizer; returns the mean loss of its batches."""
@@ -176,7 +178,7 @@ def _step(
         torch.manual_seed((seed * 1_000_003 + step) * 64 + part * 8 + distributed.rank())
         loss = stage.loss(step, part) / settings.accumulate
         loss.backward()  # type: ignore[no-untyped-call]
-        total += distributed.total(loss.detach())
+        total += distributed.sum_value(loss.detach())
     if not math.isfinite(total):
         raise GeniusError(
             f"training {stage.name} broke down at step {step + 1}: the loss is {total}; "
@@ -187,13 +189,15 @@ def _step(
     if settings.clip:
         torch.nn.utils.clip_grad_norm_(parameters, settings.clip)
     for group in optimizer.param_groups:
-        group["lr"] = rate * group["share"]
+        group["lr"] = rate * group["rate_factor"]
     optimizer.step()
     return total
 
 
-def _follow(average: dict[str, torch.Tensor], network: torch.nn.Module, decay: float, step: int) -> None:
-    """Move the average towards the weights, quickly in the first steps."""
+def _update_average(
+    average: dict[str, torch.Tensor], network: torch.nn.Module, decay: float, step: int
+) -> None:
+    """Move the average towards the weights, faster in the first steps; without decay it is the weights."""
     share = 1 - min(decay, (step + 1) / (step + 10)) if decay else 1.0
     for name, value in network.state_dict().items():
         if value.is_floating_point():
@@ -205,11 +209,11 @@ def _follow(average: dict[str, torch.Tensor], network: torch.nn.Module, decay: f
 def _validate(
     stage: Stage,
     average: dict[str, torch.Tensor],
-    state: Progress,
+    state: LoopState,
     folder: Path,
     journal: Journal,
 ) -> None:
-    """Validate the averaged weights, and keep them if they are the best so far."""
+    """Validate the averaged weights, and save them if they are the best so far."""
     current = {name: value.clone() for name, value in stage.network.state_dict().items()}
     stage.network.load_state_dict(average)
     stage.network.eval()

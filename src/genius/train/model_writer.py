@@ -1,4 +1,4 @@
-"""Writes what was trained into a model's folder."""
+"""Writes trained stages into a model's folder, with the ONNX graphs that run them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
 from genius import storage
 from genius.decode.onnx_decoder import DECODER_FILES, WEIGHTS, graph_file
+from genius.encode.clip import Clip
 from genius.encode.encoder import Encoder
 from genius.encode.features import Features
 from genius.encode.heads import Heads
 from genius.encode.onnx_export import export
+from genius.encode.onnx_graph import Graph
 from genius.model import FORMAT, KIND, Model
 from genius.quantize.fusion import Fusion
 from genius.train.decoder import DecoderStage
 from genius.train.heads import EncoderSettings
 from genius.train.quantizer import QuantizerStage
+from genius.train.towers import TunedTowers
 
 
 def write_dense_model(
@@ -34,10 +38,10 @@ def write_dense_model(
     features: Features,
     scores: dict[str, float],
 ) -> None:
-    """Write a model that has its first stage: towers, heads, and graphs that embed items and queries."""
-    content = {
+    """Write a model with stage 0: its towers, its heads, and the graphs that embed items and queries."""
+    model_settings = {
         "stages": ["encoder"],
-        "joining": "heads",
+        "fusion_kind": "heads",
         "encoder": {"kind": settings.towers, "source": settings.source, "fingerprint": encoder.fingerprint},
         "width": settings.heads.width,
         "heads": dataclasses.asdict(settings.heads),
@@ -45,9 +49,9 @@ def write_dense_model(
         "validation": {"encoder": scores},
     }
     made_from = {"encoder": encoder.fingerprint, "features": features.fingerprint}
-    with storage.create(out, kind=KIND, format=FORMAT, settings=content, made_from=made_from) as draft:
+    with storage.create(out, kind=KIND, format=FORMAT, settings=model_settings, made_from=made_from) as draft:
         if towers is not None:
-            carry_towers(towers, draft)
+            _copy_towers(towers, draft)
         save_file(heads.state_dict(), draft.folder / "heads.safetensors")
         items, queries = item_graph(heads, encoder), query_graph(heads, encoder)
         (draft.folder / "items.onnx").write_bytes(items)
@@ -55,33 +59,57 @@ def write_dense_model(
         draft.counts["parameters"] = sum(parameter.numel() for parameter in heads.parameters())
 
 
+def write_tuned_model(out: Path, recipe: dict[str, Any], tuned: TunedTowers) -> None:
+    """Write a model that embeds by fine-tuned towers alone: the towers, and what joins them."""
+    network = tuned.network
+    settings = {
+        "stages": ["encoder"],
+        "fusion_kind": tuned.settings.fusion_kind,
+        "encoder": {"kind": "clip", "source": "", "fingerprint": Clip.open(tuned.folder).fingerprint},
+        "width": network.width,
+        "fusion": dataclasses.asdict(tuned.settings.fusion) if network.fusion else None,
+        "recipe": recipe,
+        "validation": {"towers": tuned.scores},
+    }
+    made_from = {"clip": network.clip.fingerprint}
+    with storage.create(out, kind=KIND, format=FORMAT, settings=settings, made_from=made_from) as draft:
+        _copy_towers(tuned.folder, draft)
+        if network.fusion is not None:
+            weights = {name: value.cpu() for name, value in network.fusion.state_dict().items()}
+            save_file(weights, draft.folder / "fusion.safetensors")
+        else:
+            (draft.folder / "items.onnx").write_bytes(sum_graph(network.width, "items"))
+            (draft.folder / "queries.onnx").write_bytes(sum_graph(network.width, "queries"))
+        draft.counts["parameters"] = sum(weight.numel() for weight in network.parameters())
+
+
 def write_quantizer(
     model: Model, recipe: dict[str, Any], stage: QuantizerStage, scores: dict[str, float]
 ) -> None:
-    """Add the second stage to a model: its fusion as a graph, its codebooks, and what searching must know."""
-    quantizer, settled = stage.quantizer(), stage.settle()
-    checked, weighed = settled.checked, settled.weighed
+    """Add stage 1 to a model: its fusion as a graph, its codebooks, and the settings of search."""
+    quantizer, items = stage.quantizer(), stage.quantize_items()
+    quality, ranking = stage.code_quality(items), stage.ranking(items)
     settings = {
         **_without(model.settings, "decoder"),
         "stages": ["encoder", "quantizer"],
         "quantizer": {
             "sizes": list(quantizer.sizes),
-            "first": quantizer.first,
-            "temperature": checked.temperature,
-            "modality_of": checked.modality_of,
-            "dense_baseline": weighed.dense_baseline,
-            "rerank": weighed.rerank if stage.settings.blend else 1.0,
+            "modality_code": quantizer.modality_code,
+            "temperature": quality.temperature,
+            "modality_of": quality.modality_of,
+            "dense_baseline": ranking.dense_baseline,
+            "rerank": ranking.rerank if stage.settings.blend else 1.0,
         },
         "recipe": recipe,
         "validation": {**_without(model.settings["validation"], "decoder"), "quantizer": scores},
     }
     old = storage.open(model.path, kind=KIND, format=FORMAT)
-    later = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors")
+    replaced = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors")
     with storage.create(
         model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
     ) as draft:
-        # A decoder that was trained on other codes is of no use with these.
-        draft.reuse(old, *(name for name in _without_decoder(old) if name not in later))
+        # A decoder that was trained on other codes is useless with these.
+        draft.reuse(old, *(name for name in _files_without_decoder(old) if name not in replaced))
         save_file(stage.network.state_dict(), draft.folder / "quantizer.safetensors")
         quantizer.write(draft.folder / "codebooks.safetensors")
         (draft.folder / "fusion.onnx").write_bytes(fusion_graph(stage.fusion))
@@ -92,7 +120,7 @@ def write_quantizer(
 def write_decoder(
     model: Model, recipe: dict[str, Any], stage: DecoderStage, scores: dict[str, float]
 ) -> None:
-    """Add the third stage to a model: its network's weights, and the graphs that run it."""
+    """Add stage 2 to a model: the weights of its network, and the graphs that run it."""
     exported = stage.export()
     settings = {
         **model.settings,
@@ -109,7 +137,7 @@ def write_decoder(
     with storage.create(
         model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
     ) as draft:
-        draft.reuse(old, *_without_decoder(old))
+        draft.reuse(old, *_files_without_decoder(old))
         weights = {name: value.cpu().contiguous() for name, value in stage.decoder.state_dict().items()}
         save_file(weights, draft.folder / WEIGHTS)
         for precision, graphs in exported.graphs.items():
@@ -123,13 +151,24 @@ def _without(values: dict[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != key}
 
 
-def _without_decoder(artifact: storage.Artifact) -> list[str]:
-    """The files of a model that are not its decoder's."""
+def _files_without_decoder(artifact: storage.Artifact) -> list[str]:
+    """The files of a model other than its decoder's."""
     return [name for name in artifact.manifest.files if not name.startswith(DECODER_FILES)]
 
 
+def _copy_towers(towers: Path, draft: storage.Draft) -> None:
+    """Copy the towers of an artifact into a model that is being written."""
+    artifact = storage.open(towers)
+    (draft.folder / "towers").mkdir()
+    for name in artifact.manifest.files:
+        shutil.copyfile(artifact.file(name), draft.folder / "towers" / name)
+
+
+# --- ONNX graphs
+
+
 def fusion_graph(fusion: Fusion) -> bytes:
-    """The ONNX graph from a record's parts to its vector."""
+    """The ONNX graph from a record's parts to its fused vector."""
     generator = torch.Generator().manual_seed(0)
     parts = [torch.randn(3, fusion.width, generator=generator) for _ in range(3)]
     has_image, has_text = torch.tensor([True, False, True]), torch.tensor([False, True, True])
@@ -143,16 +182,8 @@ def fusion_graph(fusion: Fusion) -> bytes:
     return export(fusion, inputs, ["vectors"])
 
 
-def carry_towers(towers: Path, draft: storage.Draft) -> None:
-    """Put the towers of an artifact into a model that is being written."""
-    artifact = storage.open(towers)
-    (draft.folder / "towers").mkdir()
-    for name in artifact.manifest.files:
-        shutil.copyfile(artifact.file(name), draft.folder / "towers" / name)
-
-
 class _Graph(nn.Module):
-    """The heads under a forward pass of its own, to be exported."""
+    """Heads with a forward pass of their own, for the export."""
 
     def __init__(self, heads: Heads) -> None:
         super().__init__()
@@ -169,10 +200,10 @@ class _ItemGraph(_Graph):
         modality: torch.Tensor,
     ) -> torch.Tensor:
         heads = self.heads
-        blocks = heads.items(
+        blocks = heads.item_blocks(
             (heads.project_images(image), has_image), (heads.text_projection(text), has_text)
         )
-        return heads.joined_items(blocks, modality)
+        return heads.embed_items(blocks, modality)
 
 
 class _QueryGraph(_Graph):
@@ -186,12 +217,12 @@ class _QueryGraph(_Graph):
         has_instruction: torch.Tensor,
     ) -> torch.Tensor:
         heads = self.heads
-        blocks, wants = heads.queries(
+        blocks, wants = heads.query_blocks(
             (heads.project_images(image), has_image),
             (heads.text_projection(text), has_text),
             (heads.text_projection(instruction), has_instruction),
         )
-        return heads.joined_queries(blocks, wants)
+        return heads.embed_queries(blocks, wants)
 
 
 def item_graph(heads: Heads, encoder: Encoder) -> bytes:
@@ -205,12 +236,14 @@ def query_graph(heads: Heads, encoder: Encoder) -> bytes:
     instruction = torch.randn(3, encoder.text_width, generator=generator)
     present = torch.tensor([True, False, True])
     return export(
-        _QueryGraph(heads), _examples(encoder, instruction=instruction, has_instruction=present), ["embeddings"]
+        _QueryGraph(heads),
+        _examples(encoder, instruction=instruction, has_instruction=present),
+        ["embeddings"],
     )
 
 
 def _examples(encoder: Encoder, **more: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Three rows of made-up features: a picture, a text, and both."""
+    """Three rows of random features: an image, a text, and both."""
     generator = torch.Generator().manual_seed(0)
     return {
         "image": torch.randn(3, encoder.image_width, generator=generator),
@@ -219,3 +252,28 @@ def _examples(encoder: Encoder, **more: torch.Tensor) -> dict[str, torch.Tensor]
         "has_text": torch.tensor([False, True, True]),
         **more,
     }
+
+
+def sum_graph(width: int, kind: str) -> bytes:
+    """The ONNX graph from the features of `items` or `queries` to their sum, normalised.
+
+    It has the inputs of the heads' graphs, but ignores an item's modality and an instruction, which is a part
+    of the text already.
+    """
+    graph = Graph("score-fusion")
+    parts = []
+    for name in ("image", "text"):
+        rows = graph.input(name, np.float32, ("rows", width))
+        present = graph.input(f"has_{name}", np.bool_, ("rows",))
+        column = graph.node("Unsqueeze", present, np.array([1], np.int64))
+        parts.append(graph.node("Where", column, rows, np.float32(0)))
+    if kind == "items":
+        graph.input("modality", np.int64, ("rows",))
+    else:
+        graph.input("instruction", np.float32, ("rows", width))
+        graph.input("has_instruction", np.bool_, ("rows",))
+    total = graph.node("Add", *parts)
+    length = graph.node("ReduceL2", total, axes=[1], keepdims=1)
+    unit = graph.node("Div", total, graph.node("Max", length, np.float32(1e-12)))
+    graph.output("embeddings", unit, ("rows", width))
+    return graph.bytes()

@@ -1,4 +1,4 @@
-"""Queries with the items that answer them: what a contrast is made of, and what validation looks for."""
+"""Queries with the items that answer them: drawing a positive, masking the others, measuring hits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import torch
 from genius.data.mbeir import Tree
 from genius.data.records import Item, Query
 from genius.errors import InputError
-from genius.train.batches import permuted
+from genius.train.batches import validation_rows
 
 log = logging.getLogger(__name__)
 
 
-class Answered(Protocol):
+class AnsweredQueries(Protocol):
     """Queries by number; the positives of query i are `items[starts[i]:starts[i + 1]]`."""
 
     @property
@@ -29,57 +29,57 @@ class Answered(Protocol):
 
     @property
     def items(self) -> np.ndarray:
-        """The numbers of all positives."""
+        """The item numbers of all positives."""
 
     def positives(self, query: int) -> np.ndarray:
         """The numbers of the items that answer a query."""
 
 
-def one_positive_each(queries: Answered, rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """An item for each query, drawn from those that answer it."""
+def draw_positives(queries: AnsweredQueries, rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """One positive for each of these queries, drawn at random [n]."""
     first, last = queries.starts[rows], queries.starts[rows + 1]
     return np.asarray(queries.items[first + (random.random(len(rows)) * (last - first)).astype(np.int64)])
 
 
-def other_positives(
-    queries: Answered, rows: np.ndarray, candidates: np.ndarray, wanted: torch.Tensor
+def mask_other_positives(
+    queries: AnsweredQueries, rows: np.ndarray, candidates: np.ndarray, targets: torch.Tensor
 ) -> torch.Tensor:
-    """Where a candidate answers a query too, but is not the answer drawn: it is no negative either.
+    """Which candidates answer a query without being its target, and so are no negatives: bool [n,
+    candidates].
 
-    `candidates` are item numbers in order; `wanted` says which of them each query is to find.
+    `candidates` are item numbers, ascending; `targets` [n] is the position of each query's target among them.
     """
     mask = torch.zeros(len(rows), len(candidates), dtype=torch.bool)
     for place, row in enumerate(rows):
         positives = queries.positives(row)
-        found = np.searchsorted(candidates, positives)
-        found = np.minimum(found, len(candidates) - 1)
-        mask[place, found[candidates[found] == positives]] = True
-    mask[torch.arange(len(rows)), wanted] = False
+        places = np.minimum(np.searchsorted(candidates, positives), len(candidates) - 1)
+        mask[place, places[candidates[places] == positives]] = True
+    mask[torch.arange(len(rows)), targets] = False
     return mask
 
 
-def hit_rate(queries: Answered, rows: np.ndarray, found: np.ndarray) -> float:
-    """The share of queries that have a positive among what was found for them [n, k]."""
+def hit_rate(queries: AnsweredQueries, rows: np.ndarray, results: np.ndarray) -> float:
+    """The share of queries that have a positive among their results, item numbers [n, k]."""
     hits = [
-        bool(np.isin(items, queries.positives(row)).any()) for row, items in zip(rows, found, strict=True)
+        bool(np.isin(items, queries.positives(row)).any()) for row, items in zip(rows, results, strict=True)
     ]
     return float(np.mean(hits))
 
 
-# --- straight from a tree --------------------------------------------------------------------------
+# --- straight from a tree
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Queries of a tree as they are, pictures and all, and the numbers of the items that answer them."""
+    """Queries of a tree as they are, images included, and the numbers of the items that answer them."""
 
     queries: list[Query]
     starts: np.ndarray
     items: np.ndarray
 
     @classmethod
-    def of(cls, queries: Iterable[Query], numbers: Mapping[str, int]) -> Pairs:
-        """Those of the queries that have an answer among the numbered items."""
+    def select(cls, queries: Iterable[Query], numbers: Mapping[str, int]) -> Pairs:
+        """The queries that have an answer among the numbered items."""
         kept: list[Query] = []
         positives: list[list[int]] = []
         for query in queries:
@@ -109,9 +109,9 @@ def read_training(tree: Tree, *, upsampled: bool) -> tuple[Pairs, list[Item]]:
     for item in tree.items("train"):
         if item.id in needed:
             items[item.id] = item
-            if len(items) == len(needed):  # the rest of a pool of millions has nothing for us
+            if len(items) == len(needed):  # a pool may have millions more
                 break
-    pairs = Pairs.of(queries, _numbered(items))
+    pairs = Pairs.select(queries, _numbers(items))
     if not len(pairs):
         raise InputError("has no train queries with an answer in its pools", path=tree.path)
     if len(pairs) < len(queries):
@@ -120,23 +120,22 @@ def read_training(tree: Tree, *, upsampled: bool) -> tuple[Pairs, list[Item]]:
 
 
 def read_validation(tree: Tree, *, queries: int, items: int) -> tuple[list[Pairs], list[Item]]:
-    """Up to so many validation queries of each task, and the pool in which their answers are to be found:
-    these answers, and up to about `items` others, drawn by their ids alone.
+    """Up to `queries` validation queries of each task, and the pool to search for their answers: these
+    answers and up to about `items` others, chosen by their ids alone.
 
     Raises InputError if there are none.
     """
-    asked: list[list[Query]] = []
+    chosen: list[list[Query]] = []
     for task in tree.tasks("val"):
         known = list(tree.queries("val", task))
-        rows = permuted(len(known), 0, min(len(known), queries), seed=(0,))
-        asked.append([known[row] for row in np.sort(rows)])
-    needed = {id for task_queries in asked for query in task_queries for id in query.positives}
-    # Answers come before all others, so that what is left of the room is shared by these.
-    chosen = heapq.nsmallest(
+        chosen.append([known[row] for row in np.sort(validation_rows(len(known), queries))])
+    needed = {id for task_queries in chosen for query in task_queries for id in query.positives}
+    # Answers come before all others, so that the others share what is left of the pool.
+    listed = heapq.nsmallest(
         items + len(needed), tree.items("val"), key=lambda item: (item.id not in needed, _digest(item))
     )
-    pool = {item.id: item for item in chosen}
-    tasks = [Pairs.of(task_queries, _numbered(pool)) for task_queries in asked]
+    pool = {item.id: item for item in listed}
+    tasks = [Pairs.select(task_queries, _numbers(pool)) for task_queries in chosen]
     tasks = [pairs for pairs in tasks if len(pairs)]
     if not tasks:
         raise InputError("has no val queries with an answer in its pools", path=tree.path)
@@ -147,5 +146,5 @@ def _digest(item: Item) -> bytes:
     return hashlib.blake2b(item.id.encode(), digest_size=8).digest()
 
 
-def _numbered(items: Mapping[str, Item]) -> dict[str, int]:
+def _numbers(items: Mapping[str, Item]) -> dict[str, int]:
     return {id: number for number, id in enumerate(items)}

@@ -1,10 +1,10 @@
-"""Stage 1: the fusion and the codebooks, so that a query's vector lies where its answers are quantized.
+"""Stage 1: the fusion and the codebooks, trained so that a query's vector is quantized where its answers are.
 
-    L = L_cl + β · L_rq + γ · L_mse                                                (the paper's Eq. 3 to 8)
+    L = L_cl + β · L_rq + γ · L_mse                                                       (the paper's Eq. 8)
 
-L_cl contrasts queries and items both ways, L_rq holds vectors near their code vectors, L_mse draws the
-quantized vectors of a query and its answer together. L_rq and L_mse are means over dimensions too, which is
-what the paper's β = γ = 100 were tuned for: as sums, they would drown the contrast.
+L_cl (Eq. 3) contrasts queries and items both ways, L_rq (Eq. 7) keeps vectors close to their code vectors,
+L_mse pulls the quantized vectors of a query and its answer together. L_rq and L_mse are means over dimensions
+too, which is what the paper's β = γ = 100 were tuned for: as sums, they would outweigh the contrast.
 """
 
 from __future__ import annotations
@@ -16,24 +16,32 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from genius.corpus.embedded import Embedded
+from genius.corpus.embedded import EmbeddedCorpus
 from genius.errors import InputError
 from genius.quantize.codebooks import Codebooks, CodebookSettings, Quantized
 from genius.quantize.fusion import Fusion, FusionSettings
 from genius.quantize.fusion_inputs import FusionInputs
 from genius.quantize.quantizer import Quantizer
 from genius.train import distributed
-from genius.train.batches import Batch, TrainingQueries, contrastive
-from genius.train.loop import LoopSettings, begin
-from genius.train.pairs import one_positive_each, other_positives
-from genius.train.validation import Checked, Sides, Weighed, check_codes, weigh
+from genius.train.batches import ContrastBatch, TrainingQueries
+from genius.train.loop import LoopSettings, prepare_torch
+from genius.train.losses import symmetric_contrastive_loss
+from genius.train.pairs import draw_positives, mask_other_positives
+from genius.train.validation import (
+    CodeQuality,
+    ItemRepresentations,
+    RankingSettings,
+    choose_ranking,
+    measure_codes,
+)
 
 BLOCK = 4096
+"""Records that are fused at a time, outside of training."""
 
 
 @dataclass(frozen=True)
 class QuantizerLoopSettings(LoopSettings):
-    """How fusion and codebooks are trained: gently, and as they are in the end, not on average."""
+    """How fusion and codebooks are trained: at a low rate, keeping the last weights and not their average."""
 
     steps: int = 600
     learning_rate: float = 3e-4
@@ -43,38 +51,39 @@ class QuantizerLoopSettings(LoopSettings):
 
 @dataclass(frozen=True)
 class QuantizerSettings:
-    """The recipe of stage 1."""
+    """How fusion and codebooks are trained (stage 1)."""
 
     batch: int = 1024
     """Queries of a step, of all tasks together."""
     others: int = 0
-    """Items of the whole pool that join those of a step, though no query of it asks for them: the codebooks
-    come to know what nobody asked for in training, and the contrast has more to tell apart."""
+    """Items of the whole pool that are added to a step's positives: the codebooks learn items that no
+    training query asks for, and the contrast has more negatives."""
     temperature: float = 0.015
     contrast: float = 1.0
     """Weight of L_cl."""
     beta: float = 100.0
     """Weight of L_rq."""
     gamma: float = 500.0
-    """Weight of L_mse. The paper has 100; more of it loses nothing and makes codes survive the beam."""
+    """Weight of L_mse. The paper has 100; with more, answers survive the beam more often."""
     prefix: float = 0.0
-    """Weight of a loss that the paper does not have: a query's vector should find its answer's first semantic
-    codes by geometry, as the beam will."""
+    """Weight of a loss that the paper does not have: the cross-entropy of the answer's first semantic codes,
+    as the geometry decoder scores them for the query's vector."""
     prefix_levels: int = 2
+    """Semantic levels that the prefix loss covers."""
     prefix_temperature: float = 0.02
     task_power: float = 1.0
     """A task is drawn in proportion to its number of queries to this power."""
     buffer: int = 40_000
-    """Vectors, half of queries and half of their answers, that k-means starts from."""
+    """Vectors that k-means initialises codebooks from: half of queries, half of their answers."""
     restart: float = 0.0
-    """After which share of the steps k-means starts once more; 0 is never."""
+    """The share of the steps after which k-means initialises the codebooks again; 0 is never."""
     settle: float = 0.1
-    """Share of the steps, the last ones, in which unused codes are left alone."""
+    """The share of the steps, at the end, in which dead codes are not restarted any more."""
     validated: int = 300
-    """Queries of each task that a validation looks at, at most; the beam looks at a third of them."""
+    """Queries of each task that a validation uses, at most; its beam search uses a third of them."""
     blend: bool = True
-    """Whether candidates are re-ranked by joined embeddings and codes together, weighed by validation; the
-    paper re-ranks by joined embeddings alone."""
+    """Whether candidates are re-ranked by joined embeddings and codes together, with a weight chosen by
+    validation; the paper re-ranks by joined embeddings alone."""
     fusion: FusionSettings = field(default_factory=FusionSettings)
     codebooks: CodebookSettings = field(default_factory=CodebookSettings)
     loop: QuantizerLoopSettings = field(default_factory=QuantizerLoopSettings)
@@ -89,34 +98,26 @@ class QuantizerSettings:
 
 
 @dataclass(frozen=True)
-class CodedItems:
-    """All items' vectors and codes, as training has them at the moment."""
+class QuantizedItems:
+    """The vectors [n, width] and codes [n, levels] of all items by the current fusion and codebooks."""
 
     quantizer: Quantizer
     vectors: np.ndarray
     codes: np.ndarray
 
 
-@dataclass(frozen=True)
-class Settled:
-    """What is found out once at the end: how good codes are, and how to compare and re-rank."""
-
-    checked: Checked
-    weighed: Weighed
-
-
 class QuantizerStage:
-    """Training of fusion and codebooks over what stage 0 made of items and queries."""
+    """Training of fusion and codebooks over the embeddings of items and queries from stage 0."""
 
     name = "quantizer"
 
     def __init__(
-        self, settings: QuantizerSettings, training: Embedded, validation: Embedded, *, seed: int
+        self, settings: QuantizerSettings, training: EmbeddedCorpus, validation: EmbeddedCorpus, *, seed: int
     ) -> None:
-        begin(seed)
+        prepare_torch(seed)
         self.settings, self.seed = settings, seed
         self.items, self.modality = training.items, training.pool.modality.astype(np.int64)
-        self.queries = TrainingQueries.of(training, settings.task_power)
+        self.queries = TrainingQueries.concatenate(training, settings.task_power)
         self.validation = validation
         self.fusion = Fusion(self.items.width, settings.fusion)
         self.codebooks = Codebooks(self.items.width, settings.codebooks)
@@ -127,126 +128,124 @@ class QuantizerStage:
     # --- training
 
     def loss(self, step: int, part: int) -> torch.Tensor:
-        """The loss of a batch of all tasks; codebooks follow the batch at once."""
+        """The loss of a batch of all tasks; the codebooks are updated by the batch at once."""
         loop = self.settings.loop
         turn, turns = step * loop.accumulate + part, loop.steps * loop.accumulate
         random = np.random.default_rng([self.seed, turn])
         if turn in (0, int(self.settings.restart * turns)):
-            self._start_codebooks(random)
+            self._init_codebooks(random)
         batch = self._draw(random)
-        queries = self._vectors(self.queries.parts, batch.my_rows)
-        items = self._vectors(self.items, batch.my_candidates)
-        quantized = self.codebooks.quantize(torch.cat([queries, items]), batch.first)
+        queries = self._vectors(self.queries.inputs, batch.local_rows)
+        items = self._vectors(self.items, batch.local_candidates)
+        quantized = self.codebooks.quantize(torch.cat([queries, items]), batch.modality)
         loss = self._loss(batch, queries, items, quantized)
-        # Queries first, then items, as one process would have them: codebooks stay in step.
+        # All queries first, then all items, as in a single process: the processes' codebooks stay equal.
         codes = quantized.codes[: len(queries)], quantized.codes[len(queries) :]
-        self.codebooks.follow(
+        self.codebooks.ema_update(
             torch.cat([distributed.gather(rows.detach()) for rows in (queries, items)]),
             torch.cat([distributed.gather(rows) for rows in codes]),
-            queries=len(batch.rows),
-            revive=turn < (1 - self.settings.settle) * turns,
+            num_queries=len(batch.rows),
+            restart_dead=turn < (1 - self.settings.settle) * turns,
             generator=torch.Generator().manual_seed(int(random.integers(2**62))),
         )
         return loss
 
-    def _draw(self, random: np.random.Generator) -> Batch:
+    def _draw(self, random: np.random.Generator) -> ContrastBatch:
         """Queries of all tasks, a positive for each, and other items."""
-        rows = np.unique(random.choice(len(self.queries.want), self.settings.batch, p=self.queries.share))
-        asked = one_positive_each(self.queries, rows, random)
+        probabilities = self.queries.probabilities
+        rows = np.unique(random.choice(len(probabilities), self.settings.batch, p=probabilities))
+        positives = draw_positives(self.queries, rows, random)
         others = random.integers(0, len(self.modality), self.settings.others)
-        candidates = np.unique(np.concatenate([asked, others]))
-        wanted = torch.from_numpy(np.searchsorted(candidates, asked))
-        mine, my_items = distributed.share(len(rows)), distributed.share(len(candidates))
-        first = np.concatenate([self.queries.want[rows[mine]], self.modality[candidates[my_items]]])
-        masked = other_positives(self.queries, rows, candidates, wanted)
-        return Batch(rows, candidates, wanted, masked, torch.from_numpy(first), mine, my_items)
+        candidates = np.unique(np.concatenate([positives, others]))
+        targets = torch.from_numpy(np.searchsorted(candidates, positives))
+        queries, items = distributed.local_slice(len(rows)), distributed.local_slice(len(candidates))
+        modality = np.concatenate([self.queries.want[rows[queries]], self.modality[candidates[items]]])
+        other_positives = mask_other_positives(self.queries, rows, candidates, targets)
+        return ContrastBatch(
+            rows, candidates, targets, other_positives, torch.from_numpy(modality), queries, items
+        )
 
     def _loss(
-        self, batch: Batch, queries: torch.Tensor, items: torch.Tensor, quantized: Quantized
+        self, batch: ContrastBatch, queries: torch.Tensor, items: torch.Tensor, quantized: Quantized
     ) -> torch.Tensor:
-        """This process's share of the loss; `quantized` are its queries, then its items."""
+        """This process's share of the loss (Eq. 8); `quantized` are its queries, then its items."""
         settings, count = self.settings, len(batch.rows)
-        wanted = batch.wanted[batch.mine]  # the items that this process's queries ask for
-        contrast = contrastive(queries, items, batch, settings.temperature)
+        targets = batch.targets[batch.local_queries]
+        contrast = symmetric_contrastive_loss(queries, items, batch, settings.temperature)
         units = functional.normalize(quantized.vectors, dim=1)
-        answers = distributed.gather(units[len(queries) :])[wanted]
-        apart = (units[: len(queries)] - answers).square().mean(1).sum() / count
-        here = len(units) / (count + len(batch.candidates))
-        loss = settings.contrast * contrast + settings.gamma * apart
-        loss = loss + settings.beta * here * quantized.commitment
+        answers = distributed.gather(units[len(queries) :])[targets]
+        mse = (units[: len(queries)] - answers).square().mean(1).sum() / count
+        local_share = len(units) / (count + len(batch.candidates))
+        loss = settings.contrast * contrast + settings.gamma * mse
+        loss = loss + settings.beta * local_share * quantized.commitment
         if settings.prefix:
-            codes = distributed.gather(quantized.codes[len(queries) :])[wanted]
-            unlikely = self.codebooks.prefix_loss(
+            codes = distributed.gather(quantized.codes[len(queries) :])[targets]
+            prefix = self.codebooks.prefix_loss(
                 queries, codes, settings.prefix_levels, settings.prefix_temperature
             )
-            loss = loss + settings.prefix * unlikely / count
+            loss = loss + settings.prefix * prefix / count
         if self.codebooks.classifier is not None:
-            said = self.codebooks.classifier(torch.cat([queries, items]).detach())
-            loss = loss + here * functional.cross_entropy(said, batch.first)
+            logits = self.codebooks.classifier(torch.cat([queries, items]).detach())
+            loss = loss + local_share * functional.cross_entropy(logits, batch.modality)
         return loss
 
-    def _vectors(self, parts: FusionInputs, rows: np.ndarray) -> torch.Tensor:
-        inputs = parts[rows]
-        vectors: torch.Tensor = self.fusion(*(torch.from_numpy(value) for value in inputs.values()))
+    def _vectors(self, inputs: FusionInputs, rows: np.ndarray) -> torch.Tensor:
+        values = inputs[rows].values()
+        vectors: torch.Tensor = self.fusion(*(torch.from_numpy(value) for value in values))
         return vectors
 
     @torch.no_grad()
-    def all_vectors(self, parts: FusionInputs, rows: np.ndarray | None = None) -> np.ndarray:
-        """Vectors of many records, as the network gives them when it is used."""
+    def all_vectors(self, inputs: FusionInputs, rows: np.ndarray | None = None) -> np.ndarray:
+        """The fused vectors [n, width] of these rows, or of all, in evaluation mode."""
         training = self.fusion.training
         self.fusion.eval()
-        numbers = np.arange(len(parts)) if rows is None else rows
+        numbers = np.arange(len(inputs)) if rows is None else rows
         blocks = [
-            self._vectors(parts, numbers[start : start + BLOCK]).numpy()
+            self._vectors(inputs, numbers[start : start + BLOCK]).numpy()
             for start in range(0, len(numbers), BLOCK)
         ]
         self.fusion.train(training)
         return np.concatenate(blocks)
 
-    def _start_codebooks(self, random: np.random.Generator) -> None:
-        """K-means over many vectors of queries and answers, whatever the size of a batch."""
-        half = self.settings.buffer // 2
-        share = self.queries.share
-        count = min(half, len(share))
-        rows = np.sort(random.choice(len(share), count, replace=False, p=share))
+    def _init_codebooks(self, random: np.random.Generator) -> None:
+        """K-means over many vectors of queries and answers, independent of the batch size."""
+        half, probabilities = self.settings.buffer // 2, self.queries.probabilities
+        count = min(half, len(probabilities))
+        rows = np.sort(random.choice(len(probabilities), count, replace=False, p=probabilities))
         answers = np.arange(len(self.modality)) if self.settings.others else np.unique(self.queries.items)
         answers = np.sort(random.choice(answers, min(half, len(answers)), replace=False))
         vectors = np.concatenate(
-            [self.all_vectors(self.queries.parts, rows), self.all_vectors(self.items, answers)]
+            [self.all_vectors(self.queries.inputs, rows), self.all_vectors(self.items, answers)]
         )
-        first = np.concatenate([self.queries.want[rows], self.modality[answers]])
+        modality = np.concatenate([self.queries.want[rows], self.modality[answers]])
         generator = torch.Generator().manual_seed(int(random.integers(2**62)))
-        self.codebooks.start(
-            torch.from_numpy(vectors), torch.from_numpy(first), generator, step=2 * self.settings.batch
+        self.codebooks.init(
+            torch.from_numpy(vectors),
+            torch.from_numpy(modality),
+            generator,
+            step_size=2 * self.settings.batch,
         )
 
     # --- validation
 
     def quantizer(self) -> Quantizer:
-        """The codebooks as searching uses them."""
+        """The current codebooks as search uses them."""
         classifier = self.codebooks.classifier
         weights = None
         if classifier is not None:
             weights = classifier.weight.detach().numpy().copy(), classifier.bias.detach().numpy().copy()
-        books = [book.numpy().copy() for book in self.codebooks.arrays()]
-        return Quantizer(books, first=self.settings.codebooks.first, classifier=weights)
+        books = [book.numpy().copy() for book in self.codebooks.vectors_by_level()]
+        return Quantizer(books, modality_code=self.settings.codebooks.modality_code, classifier=weights)
 
-    def check(self) -> Checked:
-        """How well validation queries find their answers by codes."""
-        return self._check(self._coded_items())
-
-    def settle(self) -> Settled:
-        """The same, and what validation says about dense search and re-ranking."""
-        items = self._coded_items()
-        return Settled(self._check(items), self._weigh(items))
-
-    def _coded_items(self) -> CodedItems:
+    def quantize_items(self) -> QuantizedItems:
+        """All items by the current fusion and codebooks."""
         quantizer, vectors = self.quantizer(), self.all_vectors(self.validation.items)
-        return CodedItems(quantizer, vectors, quantizer.codes(vectors, self.validation.pool.modality))
+        return QuantizedItems(quantizer, vectors, quantizer.codes(vectors, self.validation.pool.modality))
 
-    def _check(self, items: CodedItems) -> Checked:
-        queries = self.validation.queries
-        return check_codes(
+    def code_quality(self, items: QuantizedItems | None = None) -> CodeQuality:
+        """How well validation queries find their answers by codes; `items` are those of `quantize_items`."""
+        items, queries = items or self.quantize_items(), self.validation.queries
+        return measure_codes(
             items.quantizer,
             self.validation.pool.modality,
             items.codes,
@@ -255,10 +254,11 @@ class QuantizerStage:
             count=self.settings.validated,
         )
 
-    def _weigh(self, items: CodedItems) -> Weighed:
-        queries = self.validation.queries
-        return weigh(
-            Sides(self.validation.items.embeddings, items.vectors, items.quantizer.reconstruct(items.codes)),
+    def ranking(self, items: QuantizedItems) -> RankingSettings:
+        """What validation chooses for dense search and re-ranking; `items` are those of `quantize_items`."""
+        queries, quantized = self.validation.queries, items.quantizer.reconstruct(items.codes)
+        return choose_ranking(
+            ItemRepresentations(self.validation.items.embeddings, items.vectors, quantized),
             self.validation.pool.modality,
             list(self.validation.tasks.values()),
             lambda task, rows: queries[task].embeddings[rows],
@@ -267,8 +267,9 @@ class QuantizerStage:
         )
 
     def validate(self) -> dict[str, float]:
-        """Hit rate @5 by codes alone and by the geometry's beam, and what of the positives survives it."""
-        checked = self.check()
-        scores = {"codes": checked.codes, "geometry": checked.geometry}
-        scores |= {"first": checked.survival[0], "survival": checked.survival[-1]}
-        return {"score": (checked.codes + checked.survival[-1]) / 2, **scores}
+        """Hit rate @5 by codes alone and by beam search with geometry, and how many positives survive its
+        first semantic level and its last; means over tasks in percent."""
+        quality = self.code_quality()
+        scores = {"codes": quality.codes, "geometry": quality.geometry}
+        scores |= {"first": quality.survival[0], "survival": quality.survival[-1]}
+        return {"score": (quality.codes + quality.survival[-1]) / 2, **scores}

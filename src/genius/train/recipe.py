@@ -1,7 +1,7 @@
 """Recipes: TOML files that say how a model is trained, read strictly.
 
-A recipe is exactly the frozen dataclasses below the stages; a key that none of them has is an error that
-offers the nearest name, and a value of the wrong type is one too.
+A recipe has exactly the fields of `Recipe` and of the settings classes inside it: an unknown key is an error
+that suggests the nearest known one, and a value of the wrong type is an error too.
 """
 
 from __future__ import annotations
@@ -11,17 +11,99 @@ import difflib
 import tomllib
 import types
 import typing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from genius.errors import InputError
+from genius.train.decoder import DecoderTraining
+from genius.train.heads import EncoderSettings
+from genius.train.quantizer import QuantizerSettings
+from genius.train.towers import TowerSettings
+
+_PACKAGE = Path(__file__).parents[1]
+_RECIPE_FOLDERS = (_PACKAGE / "recipes", _PACKAGE.parents[1] / "recipes")
+"""Inside an installed package, or beside the sources."""
 
 T = TypeVar("T")
 
 
-def read_toml(path: Path | str) -> dict[str, Any]:
-    """The tables of a TOML file. Raises InputError with the line of what is no TOML."""
-    path = Path(path)
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained: a name, a seed, and the settings of each stage."""
+
+    name: str
+    seed: int = 0
+    datasets: tuple[str, ...] = ()
+    """The data sets of the tree to train on; by default all."""
+    without: tuple[str, ...] = ()
+    """Data sets to leave out of training, as in the paper's zero-shot experiment."""
+    towers: TowerSettings | None = None
+    """Fine-tuning of a CLIP before stage 0; by default its towers stay as they are."""
+    encoder: EncoderSettings | None = None
+    """Heads over the towers: trained unless the recipe has [towers] and no [encoder]."""
+    quantizer: QuantizerSettings | None = None
+    """Fusion and codebooks; without them a model is limited to dense search."""
+    decoder: DecoderTraining | None = None
+    """The learned decoder; without it a model searches by geometry."""
+
+    def __post_init__(self) -> None:
+        if self.datasets and self.without:
+            raise InputError("say which data sets to train on, or which to train without, not both")
+        if self.decoder is not None and self.quantizer is None:
+            raise InputError("a decoder learns the codes of a quantizer: add a table [quantizer]")
+        if self.towers is None:
+            if self.encoder is None:
+                object.__setattr__(self, "encoder", EncoderSettings())
+        elif self.encoder is not None:
+            _check_towers_and_heads(self.towers, self.encoder)
+
+
+def _check_towers_and_heads(towers: TowerSettings, encoder: EncoderSettings) -> None:
+    """Raise InputError unless heads can be trained over the features of the fine-tuned towers."""
+    if towers.fusion_kind == "tokens":
+        raise InputError(
+            'with towers.fusion_kind = "tokens" there are no features for heads: leave [encoder] out, '
+            'or use "score"'
+        )
+    if encoder.towers != "clip" or encoder.source:
+        raise InputError(
+            'heads stand on the fine-tuned towers: say towers = "clip" in [encoder], and no source'
+        )
+
+
+def read_recipe(path: Path | str) -> Recipe:
+    """Read a recipe from a TOML file, or one that ships with genius by its name (`demo`).
+
+    Raises InputError, with the key, for a file that is no recipe.
+    """
+    file = Path(path)
+    if not file.exists() and file.suffix == "" and file.name == str(path):
+        shipped = [folder / f"{path}.toml" for folder in _RECIPE_FOLDERS]
+        file = next((candidate for candidate in shipped if candidate.is_file()), file)
+    return _parse_table(Recipe, _read_toml(file), path=file)
+
+
+def description(recipe: Recipe) -> dict[str, Any]:
+    """The recipe as JSON stores it: lists instead of tuples, and no data sets if it takes all."""
+    values = dataclasses.asdict(recipe)
+    for name in ("datasets", "without"):
+        if not values[name]:
+            del values[name]
+    return _lists_for_tuples(values)  # type: ignore[no-any-return]
+
+
+def _lists_for_tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _lists_for_tuples(inner) for key, inner in value.items()}
+    return [_lists_for_tuples(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+# --- strict reading
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file. Raises InputError, with the line, for a file that is no TOML."""
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
@@ -31,42 +113,38 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         raise InputError(f"is no TOML: {error}", path=path) from error
 
 
-def parse(kind: type[T], values: dict[str, Any], *, path: Path | str, inside: str = "") -> T:
-    """An instance of the dataclass `kind` from a TOML table; tables inside become dataclasses inside."""
-    hints = typing.get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+def _parse_table(settings: type[T], values: dict[str, Any], *, path: Path, prefix: str = "") -> T:
+    """An instance of a settings class from a TOML table; nested tables become nested settings."""
+    hints = typing.get_type_hints(settings)
+    fields = dataclasses.fields(settings)  # type: ignore[arg-type]
+    names = [field.name for field in fields]
     for key in values:
         if key not in names:
-            raise InputError(f"unknown key {inside}{key}{_suggestion(key, names)}", path=path)
-    made = {
-        key: _value(hints[key], value, path, f"{inside}{key}")
-        for key, value in values.items()
-        if key in names
-    }
+            raise InputError(f"unknown key {prefix}{key}{_suggestion(key, names)}", path=path)
+    parsed = {key: _parse_value(hints[key], value, path, f"{prefix}{key}") for key, value in values.items()}
     try:
-        return kind(**made)
+        return settings(**parsed)
     except InputError as error:
         raise InputError(
-            f"in [{inside.rstrip('.')}]: {error.reason}" if inside else error.reason, path=path
+            f"in [{prefix.rstrip('.')}]: {error.reason}" if prefix else error.reason, path=path
         ) from None
     except TypeError:
-        fields = dataclasses.fields(kind)  # type: ignore[arg-type]
         required = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
-        missing = ", ".join(inside + name for name in required if name not in made)
+        missing = ", ".join(prefix + name for name in required if name not in parsed)
         raise InputError(f"lacks {missing}", path=path) from None
 
 
 def _suggestion(key: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-    return f": did you mean {near[0]}?" if near else f"; known are {', '.join(names)}"
+    close = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+    return f": did you mean {close[0]}?" if close else f"; known are {', '.join(names)}"
 
 
-def _value(hint: Any, value: Any, path: Path | str, name: str) -> Any:
-    """A TOML value as the type that a field asks for."""
+def _parse_value(hint: Any, value: Any, path: Path, name: str) -> Any:
+    """A TOML value as the type of a field. Raises InputError if it has another type."""
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, dict):
             raise InputError(f"{name} should be a table, but is {value!r}", path=path)
-        return parse(typing.cast(type[Any], hint), value, path=path, inside=f"{name}.")
+        return _parse_table(typing.cast(type[Any], hint), value, path=path, prefix=f"{name}.")
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         if value not in arguments:
@@ -76,16 +154,18 @@ def _value(hint: Any, value: Any, path: Path | str, name: str) -> Any:
         return value
     if origin in (typing.Union, types.UnionType):
         inner = next(argument for argument in arguments if argument is not type(None))
-        return _value(inner, value, path, name)
+        return _parse_value(inner, value, path, name)
     if origin is tuple:
         if not isinstance(value, list):
             raise InputError(f"{name} should be a list, but is {value!r}", path=path)
-        return tuple(_value(arguments[0], entry, path, name) for entry in value)
+        return tuple(_parse_value(arguments[0], entry, path, name) for entry in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise InputError(f"{name} should be a {_WORDS.get(hint, hint.__name__)}, but is {value!r}", path=path)
+        raise InputError(
+            f"{name} should be a {_TYPE_NAMES.get(hint, hint.__name__)}, but is {value!r}", path=path
+        )
     return value
 
 
-_WORDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+_TYPE_NAMES = {int: "whole number", float: "number", str: "text", bool: "true or false"}

@@ -1,4 +1,4 @@
-"""`genius train`: all stages of a recipe in order, those that are done already left alone."""
+"""`genius train`: all stages of a recipe in order; stages that are finished are skipped."""
 
 from __future__ import annotations
 
@@ -6,34 +6,29 @@ import dataclasses
 import logging
 from pathlib import Path
 
-from genius.corpus.embedded import Embedded, embed
-from genius.corpus.records import read_pool, read_prompts, read_queries
+from genius.corpus.coded import CodedCorpus, code_corpus
+from genius.corpus.embedded import EmbeddedCorpus, embed_corpus
+from genius.corpus.items import read_items
+from genius.corpus.queries import read_prompts, read_queries
+from genius.corpus.source import open_source, training_view
 from genius.data.mbeir import Tree
 from genius.encode.encoder import encoder_loader
 from genius.encode.pipeline import tree_features
-from genius.evaluate.beamed import Coded
-from genius.evaluate.coded import code
-from genius.evaluate.run import corpus_source, training_view
 from genius.model import Model
 from genius.train import distributed
 from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.gate import refuse_broken
 from genius.train.heads import EncoderSettings, EncoderStage
 from genius.train.loop import train
-from genius.train.model_writer import write_decoder, write_dense_model, write_quantizer
-from genius.train.plan import (
-    BASE,
-    CODED,
-    DECODED,
-    Recipe,
-    description,
-    done_stages,
-    duration,
-    plan,
-    read_recipe,
-    work_folder,
+from genius.train.model_writer import (
+    write_decoder,
+    write_dense_model,
+    write_quantizer,
+    write_tuned_model,
 )
+from genius.train.plan import duration, finished_stages, plan, work_folder
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
+from genius.train.recipe import Recipe, description, read_recipe
 from genius.train.towers import tune_towers
 
 __all__ = ["Recipe", "description", "duration", "plan", "read_recipe", "train_model"]
@@ -44,40 +39,41 @@ log = logging.getLogger(__name__)
 def train_model(
     recipe: Recipe, tree: Tree, out: Path, *, cache: Path, work: Path | None = None, force: bool = False
 ) -> Model:
-    """Train what is missing of the model at `out` and open it; of the tree it sees what the recipe
-    takes, or what the tree shows.
+    """Train the stages that the model at `out` lacks, and open it.
 
-    Beside it, in `work` (by default `out` with `-training` behind its name), is what a stopped run goes on
-    from, and the log of every step. Raises InputError where a decoder would be trained on a quantizer that
-    the doctor calls broken, unless `force` says to do so.
+    The tree is restricted to the data sets that the recipe or the tree itself selects. `work` (by default
+    `out` with `-training` after its name) keeps the checkpoints that an interrupted run resumes from, and the
+    log of every step. Raises InputError where a decoder would be trained on a quantizer that the doctor calls
+    broken, unless `force` is set.
     """
-    distributed.start()
+    distributed.init()
     if tree.datasets and not (recipe.datasets or recipe.without):
-        recipe = dataclasses.replace(recipe, datasets=tree.datasets)  # so that the model knows of it
+        recipe = dataclasses.replace(recipe, datasets=tree.datasets)  # so that the model records it
     tree = training_view(tree, description(recipe))
     work = work or out.with_name(f"{out.name}-training")
-    done = done_stages(out, recipe)
-    if "encoder" not in done:
-        _train_base(recipe, tree, out, work_folder(work, recipe, BASE), cache)
-    if recipe.quantizer is not None and "quantizer" not in done:
-        _train_quantizer(recipe, recipe.quantizer, tree, out, work_folder(work, recipe, CODED), cache)
-    if recipe.decoder is not None and "decoder" not in done_stages(out, recipe):
-        _train_decoder(
-            recipe, recipe.decoder, tree, out, work_folder(work, recipe, DECODED), cache, force=force
-        )
+    finished = finished_stages(out, recipe)
+    if "encoder" not in finished:
+        _train_embeddings(recipe, tree, out, work_folder(work, recipe, "encoder"), cache)
+    if recipe.quantizer is not None and "quantizer" not in finished:
+        _train_quantizer(recipe, recipe.quantizer, tree, out, work_folder(work, recipe, "quantizer"), cache)
+    if recipe.decoder is not None and "decoder" not in finished_stages(out, recipe):
+        folder = work_folder(work, recipe, "decoder")
+        _train_decoder(recipe, recipe.decoder, tree, out, folder, cache, force=force)
     return Model.open(out)
 
 
-def _train_base(recipe: Recipe, tree: Tree, out: Path, work: Path, cache: Path) -> None:
-    """What a model embeds with: tuned towers, heads, or both."""
+def _train_embeddings(recipe: Recipe, tree: Tree, out: Path, work: Path, cache: Path) -> None:
+    """Train what a model embeds by: tuned towers, heads, or both."""
     tuned = tune_towers(recipe.towers, tree, work, seed=recipe.seed) if recipe.towers else None
     if recipe.encoder is not None:
-        _train_encoder(recipe, recipe.encoder, tree, out, work, cache, tuned.folder if tuned else None)
+        _train_heads(recipe, recipe.encoder, tree, out, work, cache, tuned.folder if tuned else None)
     elif tuned is not None:
-        tuned.write_model(out, description(recipe))
+        if distributed.rank() == 0:
+            write_tuned_model(out, description(recipe), tuned)
+        distributed.barrier()
 
 
-def _train_encoder(
+def _train_heads(
     recipe: Recipe,
     settings: EncoderSettings,
     tree: Tree,
@@ -90,45 +86,45 @@ def _train_encoder(
     loader, towers = encoder_loader(settings.towers, settings.source or str(tuned or ""))
     encoder = loader(1)
     features, report = tree_features(tree, loader, cache)
-    log.info("Encoded %d pictures and texts, knew %d already.", report.encoded, report.known)
+    log.info("Encoded %d pictures and texts; %d were in the cache.", report.encoded, report.known)
     for error in report.failures[:5]:
         log.warning("left out: %s", error)
-    pool = read_pool(tree, features)
+    pool = read_items(tree, features)
     tasks = read_queries(tree, features, pool, "train"), read_queries(tree, features, pool, "val")
     prompts = read_prompts(tree, features)
     stage = EncoderStage(settings, encoder, features, pool, tasks, prompts, seed=recipe.seed)
     scores = train(stage, settings.loop, work / "encoder", seed=recipe.seed)
-    _report("encoder", scores)
+    _log_scores("encoder", scores)
     if distributed.rank() == 0:
         write_dense_model(
             out, description(recipe), settings, stage.heads, encoder, tuned or towers, features, scores
         )
-    distributed.wait()
+    distributed.barrier()
 
 
 def _train_quantizer(
     recipe: Recipe, settings: QuantizerSettings, tree: Tree, out: Path, work: Path, cache: Path
 ) -> None:
-    """Stage 1: embed the tree by the model of stage 0, then train fusion and codebooks over that."""
+    """Stage 1: embed the tree by the model of stage 0, then train fusion and codebooks on that."""
     model = Model.open(out)
     training, validation = _embedded(model, tree, cache)
     stage = QuantizerStage(settings, training, validation, seed=recipe.seed)
     scores = train(stage, settings.loop, work / "quantizer", seed=recipe.seed)
-    _report("quantizer", scores)
+    _log_scores("quantizer", scores)
     if distributed.rank() == 0:
         write_quantizer(model, description(recipe), stage, scores)
-    distributed.wait()
+    distributed.barrier()
 
 
-def _embedded(model: Model, tree: Tree, cache: Path) -> tuple[Embedded, Embedded]:
-    """All items of a tree by a model, with the queries to learn from, and with those that validate."""
-    source = corpus_source(model, tree, cache)
-    pool = read_pool(tree, source)
-    asked, judged = (
+def _embedded(model: Model, tree: Tree, cache: Path) -> tuple[EmbeddedCorpus, EmbeddedCorpus]:
+    """All items of a tree with its training queries, and with its validation queries, by a model."""
+    source = open_source(model, tree, cache)
+    pool = read_items(tree, source)
+    train_queries, val_queries = (
         read_queries(tree, source, pool, split, apart=model.instruction_apart) for split in ("train", "val")
     )
-    training = embed(model, source, pool, asked)
-    return training, embed(model, source, pool, judged, items=training.items)
+    training = embed_corpus(model, source, pool, train_queries)
+    return training, embed_corpus(model, source, pool, val_queries, items=training.items)
 
 
 def _train_decoder(
@@ -141,24 +137,24 @@ def _train_decoder(
     *,
     force: bool,
 ) -> None:
-    """Stage 2: code the tree's items by the model of stage 1, then train a decoder to name these codes."""
+    """Stage 2: code the tree's items by the model of stage 1, then train a decoder to generate the codes."""
     model = Model.open(out)
-    embedded, judged = _embedded(model, tree, cache)
-    training = code(model, embedded)
-    queries = {task: model.vectors(parts) for task, parts in judged.queries.items()}
-    validation = Coded(judged, training.vectors, training.codes, queries)
+    embedded, val_embedded = _embedded(model, tree, cache)
+    training = code_corpus(model, embedded)
+    queries = {task: model.vectors(inputs) for task, inputs in val_embedded.queries.items()}
+    validation = CodedCorpus(val_embedded, training.vectors, training.codes, queries)
     if not force:
         refuse_broken(model, validation)
     modality_of = model.settings["quantizer"]["modality_of"]
     stage = DecoderStage(settings, model.quantizer, modality_of, training, validation, seed=recipe.seed)
     scores = train(stage, settings.loop, work / "decoder", seed=recipe.seed)
-    _report("decoder", scores)
+    _log_scores("decoder", scores)
     if distributed.rank() == 0:
         write_decoder(model, description(recipe), stage, scores)
-    distributed.wait()
+    distributed.barrier()
 
 
-def _report(stage: str, scores: dict[str, float]) -> None:
+def _log_scores(stage: str, scores: dict[str, float]) -> None:
     log.info(
         "Stage %s: validation %s.", stage, ", ".join(f"{name} {value:.1f}" for name, value in scores.items())
     )

@@ -1,4 +1,5 @@
-"""What validation decides once a quantizer is trained: which dense search is fair, and how to re-rank."""
+"""What validation measures and chooses once a quantizer is trained: how good its codes are, the temperature
+of its geometry, what dense search compares, and the weights of re-ranking."""
 
 from __future__ import annotations
 
@@ -7,136 +8,91 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.corpus.records import TaskQueries
+from genius.corpus.queries import TaskQueries
 from genius.data.tasks import Task
 from genius.decode.geometry import Geometry, fit_temperature
 from genius.model import DenseBaseline
-from genius.quantize.quantizer import Quantizer, majority, wanted_codes
-from genius.search.exact import nearest
-from genius.train.batches import permuted
+from genius.quantize.quantizer import Quantizer, modality_codes_for
+from genius.search.code_pool import CodePool
+from genius.search.dense import nearest
+from genius.train.batches import validation_rows
 from genius.train.pairs import hit_rate
-from tests.oracles.beam import BEAMS, beam_search, prefix_survival, ranked_items
-from tests.oracles.trie import Trie
 
-WEIGHTS = tuple(number / 10 for number in range(11))
-Rows = Callable[[Task, np.ndarray], np.ndarray]
-"""Embeddings of some queries of a task."""
+QueryVectors = Callable[[Task, np.ndarray], np.ndarray]
+"""Gives the vectors or embeddings [n, width] of a task's queries by row."""
 
-
-@dataclass(frozen=True)
-class Weighed:
-    """What dense search compares, and the share of joined embeddings in re-ranking."""
-
-    dense_baseline: DenseBaseline
-    rerank: float
-
-
-@dataclass(frozen=True)
-class Sides:
-    """What is compared: joined embeddings, vectors, and of items the quantized vectors, all [n, width]."""
-
-    embeddings: np.ndarray
-    vectors: np.ndarray
-    quantized: np.ndarray
-
-
-def weigh(
-    items: Sides,
-    modality: np.ndarray,
-    tasks: Sequence[TaskQueries],
-    embeddings: Rows,
-    vectors: Rows,
-    *,
-    count: int,
-) -> Weighed:
-    """Compare by the mean hit rate @5 over tasks, in the wanted modality; up to `count` queries of each."""
-    dense, vector_hits, blended = [], [], []
-    for task in tasks:
-        rows = permuted(len(task), 0, min(len(task), count), seed=(0,))
-        same = np.flatnonzero(modality == task.want)
-
-        def hits(found: np.ndarray, task: TaskQueries = task, rows: np.ndarray = rows) -> float:
-            return hit_rate(task, rows, found)
-
-        by_joined, by_vectors = embeddings(task.task, rows), vectors(task.task, rows)
-        dense.append(hits(same[nearest(by_joined, items.embeddings[same], 5)[1]]))
-        vector_hits.append(hits(same[nearest(by_vectors, items.vectors[same], 5)[1]]))
-        found = _blends(by_joined, items.embeddings[same], by_vectors, items.quantized[same])
-        blended.append([hits(same[best]) for best in found])
-    weight = WEIGHTS[int(np.argmax(np.mean(blended, axis=0)))]
-    return Weighed("vectors" if np.mean(vector_hits) > np.mean(dense) else "embeddings", weight)
-
-
-def _blends(
-    queries: np.ndarray, items: np.ndarray, vectors: np.ndarray, quantized: np.ndarray
-) -> list[np.ndarray]:
-    """The five best items of each query for each weight (search/blend.py), the products made once."""
-    halves = 0.5 * np.einsum("ij,ij->i", quantized, quantized)
-    likeness, nearness = queries @ items.T, vectors @ quantized.T - halves
-    best = []
-    for weight in WEIGHTS:
-        order = np.argpartition(
-            -(weight * likeness + (1 - weight) * nearness), min(5, len(items)) - 1, axis=1
-        )
-        best.append(order[:, :5].copy())  # a view would keep the whole order
-    return best
-
+# --- codes
 
 FLATTER = 2.5
-"""Beams find most at this multiple of the likeliest temperature: what is likely level by level is too sure of
-itself in sum, as the levels' errors go together (hit rate @5 at 1 / 2.5 / 7 times: 41.8 / 42.1 / 42.0)."""
+"""Beams find most at this multiple of the likeliest temperature: probabilities that are likeliest level by
+level are overconfident as a product, since the levels' errors are correlated (hit rate @5 at 1 / 2.5 / 7
+times: 41.8 / 42.1 / 42.0)."""
 
 
 @dataclass(frozen=True)
-class Checked:
-    """Means over tasks in percent: hit rates @5, and survival after each semantic level.
-
-    With them what was found on the way: the geometry's temperature, and what each first code stands for.
-    """
+class CodeQuality:
+    """How well codes find answers, in percent (means over tasks), and what was fitted to measure it."""
 
     codes: float
+    """Hit rate @5 of exhaustive search by quantized vectors."""
     geometry: float
+    """Hit rate @5 of beam search by geometry."""
     survival: list[float]
+    """Positives whose prefix is still in the beam after each semantic level."""
     temperature: float
+    """Of the geometry."""
     modality_of: list[int]
+    """The modality that each first code stands for."""
 
 
-def check_codes(
+@dataclass(frozen=True)
+class _QuerySample:
+    """Some queries of a task."""
+
+    task: TaskQueries
+    rows: np.ndarray
+    vectors: np.ndarray
+
+
+def measure_codes(
     quantizer: Quantizer,
     modality: np.ndarray,
     codes: np.ndarray,
     tasks: Sequence[TaskQueries],
-    embed: Callable[[Task, np.ndarray], np.ndarray],
+    query_vectors: QueryVectors,
     *,
     count: int,
-) -> Checked:
-    """Look for the answers of queries among the items of the wanted modality, by the codes of all items.
+) -> CodeQuality:
+    """Search for the answers of queries among the items of the wanted modality, by codes.
 
-    `embed` gives the vectors of some queries of a task; `count` of each task are looked at, and a third of
-    them by the beam.
+    `modality` [n] and `codes` [n, levels] are those of all items. Up to `count` queries of each task are
+    used, and a third of that by beam search.
     """
     units = quantizer.units(codes)
-    asked = []
+    samples = []
     for task in tasks:
-        rows = permuted(len(task), 0, min(len(task), count), seed=(0,))
-        asked.append(_Asked(task, rows, embed(task.task, rows)))
+        rows = validation_rows(len(task), count)
+        samples.append(_QuerySample(task, rows, query_vectors(task.task, rows)))
     hits = []
-    for one in asked:
-        same = np.flatnonzero(modality == one.task.want)
-        _, found = nearest(one.vectors, units[same], 5)
-        hits.append(hit_rate(one.task, one.rows, same[found]))
-    temperature = _fit_temperature(quantizer, codes, asked)
-    modality_of = majority(codes, modality, quantizer)
-    trie, decoder = Trie.build(codes), Geometry(quantizer.codebooks, temperature)
+    for sample in samples:
+        wanted = np.flatnonzero(modality == sample.task.want)
+        _, best = nearest(sample.vectors, units[wanted], 5)
+        hits.append(hit_rate(sample.task, sample.rows, wanted[best]))
+    temperature = _fit_temperature(quantizer, codes, samples)
+    modality_of = quantizer.modality_by_code(codes, modality)
+    pool = CodePool(codes, quantizer.codebooks, quantizer.semantic)
+    decoder = Geometry(quantizer.codebooks, temperature)
     survival, beam_hits = [], []
-    for one in asked:
-        some = one.rows[: max(1, count // 3)]
-        first = wanted_codes(modality_of, one.task.want, len(some))
-        beams = beam_search(decoder, trie, one.vectors[: len(some)], BEAMS, first=first)
-        positives = [one.task.positives(row) for row in some]
-        survival.append(prefix_survival(trie, beams, positives)[quantizer.semantic :])
-        beam_hits.append(hit_rate(one.task, some, ranked_items(trie, beams, 5)[1]))
-    return Checked(
+    for sample in samples:
+        rows = sample.rows[: max(1, count // 3)]
+        positives = [sample.task.positives(row) for row in rows]
+        modality_code = modality_codes_for(modality_of, sample.task.want, len(rows))
+        items, survived = pool.search(
+            decoder, sample.vectors[: len(rows)], positives, modality_code=modality_code
+        )
+        survival.append(survived[quantizer.semantic :])
+        beam_hits.append(hit_rate(sample.task, rows, items))
+    return CodeQuality(
         100 * float(np.mean(hits)),
         100 * float(np.mean(beam_hits)),
         (100 * np.mean(survival, axis=0)).tolist(),
@@ -145,15 +101,80 @@ def check_codes(
     )
 
 
-@dataclass(frozen=True)
-class _Asked:
-    task: TaskQueries
-    rows: np.ndarray
-    vectors: np.ndarray
-
-
-def _fit_temperature(quantizer: Quantizer, codes: np.ndarray, asked: Sequence[_Asked]) -> float:
-    """The geometry's temperature, by a positive of each query."""
-    vectors = np.concatenate([one.vectors for one in asked])
-    positives = np.concatenate([one.task.items[one.task.starts[one.rows]] for one in asked])
+def _fit_temperature(quantizer: Quantizer, codes: np.ndarray, samples: Sequence[_QuerySample]) -> float:
+    """The geometry's temperature, by the first positive of each query."""
+    vectors = np.concatenate([sample.vectors for sample in samples])
+    positives = np.concatenate([sample.task.items[sample.task.starts[sample.rows]] for sample in samples])
     return FLATTER * fit_temperature(quantizer.codebooks, vectors, codes[positives])
+
+
+# --- ranking
+
+WEIGHTS = tuple(number / 10 for number in range(11))
+"""The weights of joined embeddings in re-ranking that are tried."""
+
+
+@dataclass(frozen=True)
+class ItemRepresentations:
+    """What items can be compared by [n, width]: joined embeddings, fused vectors, quantized vectors."""
+
+    embeddings: np.ndarray
+    vectors: np.ndarray
+    quantized: np.ndarray
+
+
+@dataclass(frozen=True)
+class RankingSettings:
+    """What dense search compares, and the weight of joined embeddings in re-ranking."""
+
+    dense_baseline: DenseBaseline
+    rerank: float
+
+
+def choose_ranking(
+    items: ItemRepresentations,
+    modality: np.ndarray,
+    tasks: Sequence[TaskQueries],
+    query_embeddings: QueryVectors,
+    query_vectors: QueryVectors,
+    *,
+    count: int,
+) -> RankingSettings:
+    """Choose by the mean over tasks of the hit rate @5 among items of the wanted modality.
+
+    `modality` [n] is that of the items; up to `count` queries of each task are used.
+    """
+    embedding_hits, vector_hits, weighted_hits = [], [], []
+    for task in tasks:
+        rows = validation_rows(len(task), count)
+        wanted = np.flatnonzero(modality == task.want)
+        embeddings, vectors = query_embeddings(task.task, rows), query_vectors(task.task, rows)
+        rankings = [
+            nearest(embeddings, items.embeddings[wanted], 5)[1],
+            nearest(vectors, items.vectors[wanted], 5)[1],
+            *_weighted_rankings(embeddings, items.embeddings[wanted], vectors, items.quantized[wanted]),
+        ]
+        hits = [hit_rate(task, rows, wanted[best]) for best in rankings]
+        embedding_hits.append(hits[0])
+        vector_hits.append(hits[1])
+        weighted_hits.append(hits[2:])
+    weight = WEIGHTS[int(np.argmax(np.mean(weighted_hits, axis=0)))]
+    return RankingSettings(
+        "vectors" if np.mean(vector_hits) > np.mean(embedding_hits) else "embeddings", weight
+    )
+
+
+def _weighted_rankings(
+    embeddings: np.ndarray, item_embeddings: np.ndarray, vectors: np.ndarray, quantized: np.ndarray
+) -> list[np.ndarray]:
+    """The five best items of each query for each of WEIGHTS, by the formula of re-ranking; products computed
+    once."""
+    half_sq_norms = 0.5 * np.einsum("ij,ij->i", quantized, quantized)
+    similarity, code_score = embeddings @ item_embeddings.T, vectors @ quantized.T - half_sq_norms
+    rankings = []
+    for weight in WEIGHTS:
+        order = np.argpartition(
+            -(weight * similarity + (1 - weight) * code_score), min(5, len(item_embeddings)) - 1, axis=1
+        )
+        rankings.append(order[:, :5].copy())  # a view would keep the whole order in memory
+    return rankings

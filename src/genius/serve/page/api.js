@@ -1,105 +1,106 @@
-// Calls to the service this page comes from.
+// Calls to the service that this page comes from.
 
 import { $ } from "./dom.js";
 
-const KEY = "genius token";
-const PLAIN = /^[ -~]+$/;
-let asking = null;
+const TOKEN_KEY = "genius token";
+const PLAIN_TEXT = /^[ -~]+$/;
+let pendingToken = null; // the promise of the token dialog, while it is open
 
-export class Refused extends Error {
+export class ApiError extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;
   }
 }
 
-const token = () => sessionStorage.getItem(KEY);
+const token = () => sessionStorage.getItem(TOKEN_KEY);
 
-const complain = (message) => { $("token-wrong").textContent = message; };
+const showTokenError = (message) => { $("token-wrong").textContent = message; };
 
-/** Ask for a token; false if none is given. */
-function askForToken(complaint) {
-  return new Promise((done) => {
+/** Open the token dialog; resolves to false if it is closed without a token. */
+function askForToken(message) {
+  return new Promise((resolve) => {
     const dialog = $("token");
     $("token-text").value = "";
-    complain(complaint);
+    showTokenError(message);
     dialog.returnValue = "";
     dialog.addEventListener("close", () => {
       const given = dialog.returnValue === "given";
-      if (given) sessionStorage.setItem(KEY, $("token-text").value.trim());
-      asking = null;
-      done(given);
+      if (given) sessionStorage.setItem(TOKEN_KEY, $("token-text").value.trim());
+      pendingToken = null;
+      resolve(given);
     }, { once: true });
     dialog.showModal();
   });
 }
 
 $("token-form").addEventListener("submit", (event) => {
-  if (PLAIN.test($("token-text").value.trim())) return;
-  event.preventDefault(); // the service takes no other, and no request can carry some
-  complain("A token is made of plain letters, digits and signs. This one is not.");
+  if (PLAIN_TEXT.test($("token-text").value.trim())) return;
+  event.preventDefault(); // the service accepts no other token, and some can't be put into a header
+  showTokenError("A token is made of plain letters, digits and signs. This one is not.");
 });
 
-/** Another token than the one that was refused, asked for once for all who need it. */
+/** Replace a token that was refused; concurrent calls share one dialog. */
 async function replaceToken(refused) {
-  if (!asking && token() && token() !== refused) return true; // somebody was asked meanwhile
-  sessionStorage.removeItem(KEY);
-  asking ??= askForToken(refused ? "The token was not accepted." : "");
-  return asking;
+  if (!pendingToken && token() && token() !== refused) return true; // another call has replaced it meanwhile
+  sessionStorage.removeItem(TOKEN_KEY);
+  pendingToken ??= askForToken(refused ? "The token was not accepted." : "");
+  return pendingToken;
 }
 
 async function call(path, options = {}) {
-  const shown = token();
-  const authorization = shown ? { Authorization: `Bearer ${shown}` } : {};
+  const given = token();
+  const authorization = given ? { Authorization: `Bearer ${given}` } : {};
   let answer;
   try {
     answer = await fetch(path, { ...options, headers: { ...authorization, ...options.headers } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused(0, "The service does not answer. Is it still running?");
+    throw new ApiError(0, "The service does not answer. Is it still running?");
   }
-  if (answer.status === 401 && (await replaceToken(shown))) return call(path, options);
+  if (answer.status === 401 && (await replaceToken(given))) return call(path, options);
   if (!answer.ok) {
     let message = `The service answers ${answer.status}.`;
     try {
       message = (await answer.json()).error.message;
-    } catch { /* it said nothing that could be shown */ }
-    throw new Refused(answer.status, message);
+    } catch { /* the answer has no message to show */ }
+    throw new ApiError(answer.status, message);
   }
   return answer;
 }
 
 export const about = async () => (await call("/about")).json();
 
-export async function search(asked, picture, signal) {
-  if (!picture) {
+/** Search by the JSON fields of a request, and by an image file if one is given. */
+export async function search(fields, image, signal) {
+  if (!image) {
     const options = { method: "POST", signal, headers: { "Content-Type": "application/json" } };
-    return (await call("/search", { ...options, body: JSON.stringify(asked) })).json();
+    return (await call("/search", { ...options, body: JSON.stringify(fields) })).json();
   }
   const form = new FormData();
-  for (const [name, value] of Object.entries(asked)) form.append(name, value);
-  form.append("image", picture, "picture");
+  for (const [name, value] of Object.entries(fields)) form.append(name, value);
+  form.append("image", image, "image");
   return (await call("/search", { method: "POST", body: form, signal })).json();
 }
 
-/** A cell with some `samples` of its items, and so many `children` with some `faces` of theirs. */
-export async function cell(prefix, { samples = 0, children = 0, faces = 0, start = 0, signal } = {}) {
-  const asked = new URLSearchParams({ samples, children, child_samples: faces, start });
-  return (await call(`/codes/${prefix}?${asked}`, { signal })).json();
+/** A cell with up to `samples` of its items, and up to `children` with up to `childSamples` items each. */
+export async function cell(prefix, { samples = 0, children = 0, childSamples = 0, start = 0, signal } = {}) {
+  const parameters = new URLSearchParams({ samples, children, child_samples: childSamples, start });
+  return (await call(`/codes/${prefix}?${parameters}`, { signal })).json();
 }
 
 export const item = async (id) => (await call(`/items/${encodeURIComponent(id)}`)).json();
 
-/** Let an <img> show an item's picture; where a token is needed, it is fetched with it. */
-export function showPicture(image, id, size) {
+/** Load an item's image into an <img>; where a token is needed, the image is fetched with it. */
+export function showImage(element, id, size) {
   const path = `/items/${encodeURIComponent(id)}/image?size=${size}`;
-  image.addEventListener("error", () => image.closest(".picture")?.classList.add("broken"), { once: true });
+  element.addEventListener("error", () => element.closest(".image")?.classList.add("broken"), { once: true });
   if (!token()) {
-    image.src = path;
+    element.src = path;
     return;
   }
   call(path).then((answer) => answer.blob()).then((blob) => {
-    image.addEventListener("load", () => URL.revokeObjectURL(image.src), { once: true });
-    image.src = URL.createObjectURL(blob);
-  }).catch(() => image.dispatchEvent(new Event("error")));
+    element.addEventListener("load", () => URL.revokeObjectURL(element.src), { once: true });
+    element.src = URL.createObjectURL(blob);
+  }).catch(() => element.dispatchEvent(new Event("error")));
 }

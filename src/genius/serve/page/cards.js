@@ -1,45 +1,49 @@
 // Items as cards, and as the small tiles of a cell.
 
-import { showPicture } from "./api.js";
+import { showImage } from "./api.js";
 import { make, nameOf } from "./dom.js";
 
-/** How many items of a cell its face shows. */
-export const FACES = 6;
+/** How many items of a cell its mosaic shows. */
+export const MOSAIC_ITEMS = 6;
 
-const alternative = (item) => item.text || `Picture ${item.id}`;
+const altText = (item) => item.text || `Picture ${item.id}`;
 
-/** A picture, or where there is none the text. */
+/** An item's image, or its text if it has none. */
 export function tile(item, size) {
   if (!item.has_image) return make("div", { class: "tile words" }, make("span", { text: item.text }));
-  const image = make("img", { alt: alternative(item), loading: "lazy", decoding: "async" });
-  showPicture(image, item.id, size);
-  return make("div", { class: "tile picture" }, image);
+  const image = make("img", { alt: altText(item), loading: "lazy", decoding: "async" });
+  showImage(image, item.id, size);
+  return make("div", { class: "tile image" }, image);
 }
 
-/** An item as a card; `hit` and what can be done with it are given where it was found by a search. */
-export function card(item, { hit = null, why = null, similar = null } = {}) {
-  const words = item.has_image && item.text ? make("p", { class: "says", text: item.text }) : null;
+/** An item as a card; `hit` is given where a search found it, and its actions where there are some. */
+export function card(item, { hit = null, onWhy = null, onSimilar = null } = {}) {
+  const text = item.has_image && item.text ? make("p", { class: "says", text: item.text }) : null;
   const facts = make(
     "p",
     { class: "meta" },
     make("span", { class: "kind", text: nameOf(item.modality) }),
     hit ? make("span", { class: "score", text: hit.score.toFixed(3), title: "score" }) : null,
   );
-  const name = make("p", { class: "id", text: item.id, title: item.id });
-  const called = item.text || item.id;
+  const id = make("p", { class: "id", text: item.id, title: item.id });
+  const name = item.text || item.id;
+  const button = (text, label, onclick) => make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick });
   const actions = make(
     "div",
     { class: "actions" },
-    why ? make("button", { type: "button", class: "quiet", text: "Why", "aria-label": `Why ${called}`, onclick: why }) : null,
-    similar
-      ? make("button", { type: "button", class: "quiet", text: "More like this", "aria-label": `More like ${called}`, onclick: similar })
-      : null,
+    onWhy ? button("Why", `Why ${name}`, onWhy) : null,
+    onSimilar ? button("More like this", `More like ${name}`, onSimilar) : null,
   );
-  return make("li", { class: "card", "data-id": item.id }, tile(item, 384), words, facts, name, actions);
+  return make("li", { class: "card", "data-id": item.id }, tile(item, 384), text, facts, id, actions);
 }
 
 /** A few tiles, as the face of a cell. */
-export function mosaic(some, size = 96) {
-  const shown = some.slice(0, FACES);
-  return make("div", { class: `mosaic of${shown.length}` }, ...shown.map((item) => tile(item, size)));
+export function mosaic(items, size = 96) {
+  const tiles = items.slice(0, MOSAIC_ITEMS).map((item) => tile(item, size));
+  return make("div", { class: `mosaic of${tiles.length}` }, ...tiles);
+}
+
+/** Search for items like this one. */
+export function searchSimilar(item) {
+  location.hash = `#/search?${new URLSearchParams({ near: item.id })}`;
 }

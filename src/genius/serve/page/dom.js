@@ -1,4 +1,4 @@
-// Elements without HTML in strings: what comes from the collection is only ever text.
+// Elements built without HTML in strings: what comes from the collection is only ever text.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -24,12 +24,12 @@ const NAMES = { image: "Picture", text: "Text", pair: "Pair" };
 export const MODALITIES = ["Pictures", "Texts", "Pairs"];
 export const nameOf = (modality) => NAMES[modality] ?? modality;
 
-/** Several things to wait for, shown as grey shapes. */
+/** Grey shapes in place of what is being loaded. */
 export function ghosts(number, kind, name = "li") {
   return Array.from({ length: number }, () => make(name, { class: `ghost ${kind}`, "aria-hidden": "true" }));
 }
 
-/** A message in a status area, with something to do about it. */
+/** Show a message in a status area, with a button if there is something to do about it. */
 export function say(area, message, kind = "", action = null) {
   area.className = `status ${kind}`;
   area.replaceChildren();
@@ -38,11 +38,11 @@ export function say(area, message, kind = "", action = null) {
   if (action) area.append(make("button", { type: "button", class: "quiet", text: action.text, onclick: action.run }));
 }
 
-/** Give the focus to what comes after the element that had it, which is gone, hidden or `before`. */
-export function follow(target, before = null) {
-  const held = document.activeElement;
-  const lost = !held || held === document.body || held === before || held.closest("[hidden]");
-  if (!lost) return; // who has gone elsewhere meanwhile stays there
+/** Move the focus to `target` if the element that had it is gone, hidden or `before`. */
+export function moveFocus(target, before = null) {
+  const focused = document.activeElement;
+  const lost = !focused || focused === document.body || focused === before || focused.closest("[hidden]");
+  if (!lost) return; // the user has moved it meanwhile
   target.focus({ preventScroll: true });
   window.scrollTo(0, 0);
 }

@@ -1,117 +1,118 @@
 // Explore: the collection as a tree of codes, from coarse to fine.
 
 import * as api from "./api.js";
-import { card, FACES, mosaic } from "./cards.js";
-import { $, follow, ghosts, items, make, MODALITIES, say } from "./dom.js";
+import { card, mosaic, MOSAIC_ITEMS, searchSimilar } from "./cards.js";
+import { $, count, ghosts, items, make, MODALITIES, moveFocus, say } from "./dom.js";
 import { facts } from "./facts.js";
 
-const PAGE = 48;
-const FEW = 24;
-const labels = new Map();
-let running = null;
+const PAGE = 48; // cells shown at a time
+const MAX_ITEMS = 24; // items shown of a cell
+const labels = new Map(); // by prefix
+let running = null; // the controller of the request under way
 
-const firstName = (code) => (code === "*" ? "All kinds together" : MODALITIES[code] ?? `Code ${code}`);
+const modalityName = (code) => (code === "*" ? "All kinds together" : MODALITIES[code] ?? `Code ${code}`);
 
-/** What a prefix is called: its label, or its last number. */
+/** What a prefix is called: its label, or its last code. */
 function nameOf(prefix) {
   const codes = prefix.split("-");
   if (!prefix) return "The collection";
-  if (codes.length === 1 && facts.modality_first) return firstName(codes[0]);
+  if (codes.length === 1 && facts.modality_first) return modalityName(codes[0]);
   return labels.get(prefix) || `Code ${codes.at(-1)}`;
 }
 
-function crumbs(prefix) {
+function showCrumbs(prefix) {
   const codes = prefix ? prefix.split("-") : [];
-  const places = ["", ...codes.map((_, level) => codes.slice(0, level + 1).join("-"))];
-  const links = places.map((place, number) => make("li", {}, make("a", {
-    href: `#/explore/${place}`,
-    "data-prefix": place,
-    text: nameOf(place),
-    "aria-current": number === places.length - 1 ? "page" : null,
+  const prefixes = ["", ...codes.map((_, level) => codes.slice(0, level + 1).join("-"))];
+  const links = prefixes.map((ancestor, depth) => make("li", {}, make("a", {
+    href: `#/explore/${ancestor}`,
+    "data-prefix": ancestor,
+    text: nameOf(ancestor),
+    "aria-current": depth === prefixes.length - 1 ? "page" : null,
   })));
   $("crumbs").replaceChildren(make("ol", {}, ...(prefix ? links : [])));
 }
 
-/** Show a cell; null is one that can't be. */
+/** Show the cell of a prefix; null stands for an invalid one. */
 export async function show(prefix) {
   running?.abort();
-  const mine = (running = new AbortController());
+  const controller = (running = new AbortController());
   clear(prefix ?? "");
   if (prefix === null) {
-    const home = () => { location.hash = "#/explore"; };
-    wrong("This address names no code. One is written as in 0-17-3.", "Show the collection", home);
+    const showRoot = () => { location.hash = "#/explore"; };
+    showError("This address names no code. One is written as in 0-17-3.", "Show the collection", showRoot);
     return;
   }
   $("cells").setAttribute("aria-busy", "true");
   $("cells").replaceChildren(...ghosts(8, "wide", "div"));
   say($("explore-status"), "Loading…");
-  follow($("explore-status"));
+  moveFocus($("explore-status"));
   try {
-    const samples = prefix ? FEW : 0; // of the whole collection only cells are shown
-    const found = await api.cell(prefix, { samples, children: PAGE, faces: FACES, signal: mine.signal });
-    if (mine === running) present(prefix, found);
-    nameAncestors(prefix, mine).catch(() => {}); // names of what is above are a help, and no more
+    const samples = prefix ? MAX_ITEMS : 0; // of the whole collection only cells are shown
+    const options = { samples, children: PAGE, childSamples: MOSAIC_ITEMS, signal: controller.signal };
+    const cell = await api.cell(prefix, options);
+    if (controller === running) present(prefix, cell);
+    nameAncestors(prefix, controller).catch(() => {}); // the page works without their names
   } catch (error) {
-    if (error.name === "AbortError" || mine !== running) return;
+    if (error.name === "AbortError" || controller !== running) return;
     clear(prefix);
-    wrong(error.message, "Try again", () => show(prefix));
+    showError(error.message, "Try again", () => show(prefix));
   } finally {
-    if (mine === running) $("cells").removeAttribute("aria-busy");
+    if (controller === running) $("cells").removeAttribute("aria-busy");
   }
 }
 
 function clear(prefix) {
-  crumbs(prefix);
+  showCrumbs(prefix);
   for (const id of ["cell-head", "cells", "cell-items"]) $(id).replaceChildren();
   $("cells").removeAttribute("aria-busy");
 }
 
-function wrong(message, text, run) {
+function showError(message, text, run) {
   say($("explore-status"), message, "wrong", { text, run });
-  follow($("explore-status"));
+  moveFocus($("explore-status"));
 }
 
-/** Who comes by a link has not seen the cells above. */
-async function nameAncestors(prefix, mine) {
+/** Load the labels of the cells above, which a visitor who followed a link has not seen. */
+async function nameAncestors(prefix, controller) {
   const codes = prefix.split("-");
   for (let depth = 2; depth < codes.length; depth += 1) {
-    const place = codes.slice(0, depth).join("-");
-    if (!labels.has(place)) {
-      const found = await api.cell(place, { signal: mine.signal });
-      labels.set(place, found.label);
+    const ancestor = codes.slice(0, depth).join("-");
+    if (!labels.has(ancestor)) {
+      const cell = await api.cell(ancestor, { signal: controller.signal });
+      labels.set(ancestor, cell.label);
     }
   }
-  if (mine !== running) return;
+  if (controller !== running) return;
   for (const link of $("crumbs").querySelectorAll("a")) link.textContent = nameOf(link.dataset.prefix);
 }
 
-function present(prefix, found) {
-  labels.set(prefix, found.label);
-  for (const child of found.children) labels.set(child.prefix, child.label);
-  crumbs(prefix);
-  head(prefix, found);
-  const cells = found.children.map(link);
-  if (!prefix && facts.modality_first && found.count) cells.unshift(together(found));
-  const single = found.children_total <= 1 && found.count <= FEW;
-  $("cells").replaceChildren(...(single ? [] : cells));
-  if (found.children_total > found.children.length) more(prefix, found);
-  if (found.count) say($("explore-status"), `${nameOf(prefix)}: ${items(found.count)}`, "unseen");
+function present(prefix, cell) {
+  labels.set(prefix, cell.label);
+  for (const child of cell.children) labels.set(child.prefix, child.label);
+  showCrumbs(prefix);
+  showHead(prefix, cell);
+  const links = cell.children.map(cellLink);
+  if (!prefix && facts.modality_first && cell.count) links.unshift(allModalitiesLink(cell));
+  const single = cell.children_total <= 1 && cell.count <= MAX_ITEMS;
+  $("cells").replaceChildren(...(single ? [] : links));
+  if (cell.children_total > cell.children.length) showMoreButton(prefix, cell);
+  if (cell.count) say($("explore-status"), `${nameOf(prefix)}: ${items(cell.count)}`, "unseen");
   else say($("explore-status"), "There is nothing under this code.", "empty");
-  if (prefix && found.count && (found.count <= FEW || !found.children_total)) all(found);
-  follow($("cell-head").firstChild, $("explore-status"));
+  if (prefix && cell.count && (cell.count <= MAX_ITEMS || !cell.children_total)) showItems(cell);
+  moveFocus($("cell-head").firstChild, $("explore-status"));
 }
 
-function head(prefix, found) {
+function showHead(prefix, cell) {
   const code = prefix ? make("span", { class: "code", text: prefix.replaceAll("-", " – ") }) : null;
-  const finer = found.children_total ? `, in ${found.children_total.toLocaleString("en")} ${found.children_total === 1 ? "cell" : "cells"}` : "";
+  const cells = cell.children_total ? `, in ${count(cell.children_total, "cell", "cells")}` : "";
   const lead = prefix
-    ? `${items(found.count)}${finer}`
+    ? `${items(cell.count)}${cells}`
     : "Every item has a code, from coarse to fine. Walk down: each step keeps what is more alike.";
   const title = make("h1", { tabindex: -1, text: nameOf(prefix) });
   $("cell-head").replaceChildren(title, make("p", { class: "lead" }, code, make("span", { text: lead })));
 }
 
-function link(child) {
+function cellLink(child) {
   return make(
     "a",
     { class: "cell", href: `#/explore/${child.prefix}`, "data-prefix": child.prefix },
@@ -121,30 +122,30 @@ function link(child) {
   );
 }
 
-/** The root's first cell: codes of meaning alone, whatever the modality. */
-function together(found) {
-  const kinds = found.children.flatMap((child) => child.items.slice(0, 2));
-  return link({ prefix: "*", items: kinds, count: found.count, code: "*" });
+/** The first link of the root: the semantic codes alone, whatever the modality. */
+function allModalitiesLink(root) {
+  const samples = root.children.flatMap((child) => child.items.slice(0, 2));
+  return cellLink({ prefix: "*", items: samples, count: root.count, code: "*" });
 }
 
-function more(prefix, found) {
+function showMoreButton(prefix, cell) {
   const button = make("button", { type: "button", class: "quiet", text: "Show more cells" });
-  let start = found.children.length;
+  let start = cell.children.length;
   let loading = false;
   button.addEventListener("click", async () => {
-    if (loading) return; // it is not disabled meanwhile: it would lose the focus
+    if (loading) return; // the button is not disabled meanwhile, as it would lose the focus
     loading = true;
     say($("explore-status"), "Loading…", "unseen");
     try {
-      const next = await api.cell(prefix, { children: PAGE, faces: FACES, start });
+      const next = await api.cell(prefix, { children: PAGE, childSamples: MOSAIC_ITEMS, start });
       if (!button.isConnected) return;
       for (const child of next.children) labels.set(child.prefix, child.label);
-      const cells = next.children.map(link);
-      $("cells").append(...cells);
-      start += cells.length;
+      const links = next.children.map(cellLink);
+      $("cells").append(...links);
+      start += links.length;
       say($("explore-status"), `${start} of ${next.children_total} cells`, "unseen");
-      if (document.activeElement === button) cells[0]?.focus();
-      if (start >= next.children_total || !cells.length) button.remove();
+      if (document.activeElement === button) links[0]?.focus();
+      if (start >= next.children_total || !links.length) button.remove();
     } catch (error) {
       if (button.isConnected) say($("explore-status"), error.message, "wrong");
     } finally {
@@ -154,10 +155,8 @@ function more(prefix, found) {
   $("cell-items").replaceChildren(make("p", { class: "centre" }, button));
 }
 
-function all(found) {
-  const cards = found.items.map((item) => card(item, {
-    similar: () => { location.hash = `#/search?${new URLSearchParams({ near: item.id })}`; },
-  }));
-  const title = found.count > found.items.length ? `Some of the ${items(found.count)} here` : "What is here";
+function showItems(cell) {
+  const cards = cell.items.map((item) => card(item, { onSimilar: () => searchSimilar(item) }));
+  const title = cell.count > cell.items.length ? `Some of the ${items(cell.count)} here` : "What is here";
   $("cell-items").replaceChildren(make("h2", { text: title }), make("ol", { class: "grid" }, ...cards));
 }

@@ -1,30 +1,31 @@
-// The search view: words, a picture or both; or more like an item.
+// The search view: by words, an image or both, or for more like an item.
 
 import * as api from "./api.js";
-import { card, tile } from "./cards.js";
-import { $, count, follow, ghosts, make, say } from "./dom.js";
-import { keep, pictureCalled, preview, showChosen, watchPictures } from "./picture.js";
+import { card, searchSimilar, tile } from "./cards.js";
+import { $, count, ghosts, make, moveFocus, say } from "./dom.js";
+import { keepImage, keptImage, preview, showChosen, watchImages } from "./image.js";
 import { openWhy } from "./why.js";
 
 const HITS = 24;
-let picture = null;
-let near = null;
-let running = null;
-let last = null;
+let image = null; // the name of the kept image to search by
+let near = null; // the id of the item to find more like
+let running = null; // the controller of the search under way
+let lastSearch = null; // what the results show
 
 const wanted = () => document.querySelector("input[name=want]:checked").value;
 
-/** What the form says, as an address can hold it. */
+/** The address of the search that the form describes. */
 function address() {
-  const parts = new URLSearchParams();
-  const query = { q: $("text").value.trim(), picture, i: $("instruction").value.trim() };
+  const parameters = new URLSearchParams();
+  const query = { q: $("text").value.trim(), image, i: $("instruction").value.trim() };
   for (const [name, value] of Object.entries({ ...(near ? { near } : query), want: wanted() })) {
-    if (value) parts.set(name, value);
+    if (value) parameters.set(name, value);
   }
-  return `#/search${`${parts}` ? `?${parts}` : ""}`; // older browsers know no `size`
+  return `#/search${`${parameters}` ? `?${parameters}` : ""}`; // older browsers know no `size`
 }
 
-function asked() {
+/** The JSON fields of the search that the form describes, without its image. */
+function requestFields() {
   const fields = { k: HITS };
   const text = $("text").value.trim();
   if (near) fields.near = near;
@@ -34,38 +35,38 @@ function asked() {
   return fields;
 }
 
-/** Set the form to what an address says, and search. */
-export function show(parts) {
-  const name = parts.get("picture");
-  choose(parts.get("near") || null, pictureCalled(name) && name);
-  $("text").value = near ? "" : parts.get("q") ?? "";
-  $("instruction").value = near ? "" : parts.get("i") ?? "";
-  const radio = document.querySelector(`input[name=want][value="${CSS.escape(parts.get("want") ?? "")}"]`);
+/** Set the form to the parameters of an address, and search. */
+export function show(parameters) {
+  const name = parameters.get("image");
+  choose(parameters.get("near") || null, keptImage(name) && name);
+  $("text").value = near ? "" : parameters.get("q") ?? "";
+  $("instruction").value = near ? "" : parameters.get("i") ?? "";
+  const radio = document.querySelector(`input[name=want][value="${CSS.escape(parameters.get("want") ?? "")}"]`);
   if (radio) radio.checked = true;
-  if (name !== picture) history.replaceState(null, "", address()); // a reload has lost the picture
+  if (name !== image) history.replaceState(null, "", address()); // a reload has lost the image
   run();
 }
 
-/** Search by an item, by a picture or by neither, and show it. */
+/** Search by an item, by an image or by neither, and show it in the form. */
 function choose(id, name) {
-  if (id === near && name === picture) return;
+  if (id === near && name === image) return;
   near = id;
-  picture = id ? null : name;
+  image = id ? null : name;
   $("instruction").disabled = Boolean(near);
   if (near) showNear(near);
-  else if (picture) showChosen(preview(pictureCalled(picture)), "the picture", clearChosen);
+  else if (image) showChosen(preview(keptImage(image)), "the picture", clearChosen);
   else showChosen(null);
 }
 
 function showNear(id) {
   showChosen(make("span", { class: "like", text: "like this" }), "an item", clearChosen);
-  api.item(id).then((found) => {
-    if (near === id) showChosen(tile(found, 96), found.text || found.id, clearChosen);
+  api.item(id).then((item) => {
+    if (near === id) showChosen(tile(item, 96), item.text || item.id, clearChosen);
   }).catch(() => {});
 }
 
-function takePicture(file) {
-  choose(null, keep(file));
+function searchByImage(file) {
+  choose(null, keepImage(file));
   submit();
 }
 
@@ -75,98 +76,96 @@ function clearChosen() {
   submit();
 }
 
-/** Search by what the form says; the address says it, too, so that one can go back. */
+/** Go to the address of the form's search, which runs it. */
 function submit() {
-  const here = address();
-  if (location.hash === here) run();
-  else location.hash = here;
+  const target = address();
+  if (location.hash === target) run();
+  else location.hash = target;
 }
 
-/** Search, unless it is what was searched last. */
+/** Search, unless the results are those of this search already. */
 function run() {
-  const key = JSON.stringify([asked(), picture]);
-  if (key !== last) {
-    last = key;
-    find(asked(), pictureCalled(picture));
+  const key = JSON.stringify([requestFields(), image]);
+  if (key !== lastSearch) {
+    lastSearch = key;
+    search(requestFields(), keptImage(image));
   }
-  follow($("search-status"));
+  moveFocus($("search-status"));
 }
 
-async function find(fields, file) {
+async function search(fields, file) {
   running?.abort();
-  const mine = (running = new AbortController());
-  const nothing = !fields.text && !fields.near && !file;
-  say($("search-status"), nothing ? "Loading…" : "Searching…");
+  const controller = (running = new AbortController());
+  const empty = !fields.text && !fields.near && !file;
+  say($("search-status"), empty ? "Loading…" : "Searching…");
   $("results").setAttribute("aria-busy", "true");
-  $("results").replaceChildren(...ghosts(nothing ? 0 : 12, "tall"));
+  $("results").replaceChildren(...ghosts(empty ? 0 : 12, "tall"));
   try {
-    const found = nothing
-      ? await api.cell("", { samples: HITS, signal: mine.signal })
-      : await api.search(fields, file, mine.signal);
-    if (mine !== running) return;
-    if (nothing) welcome(found);
-    else present(found, explaining(fields, file));
+    const answer = empty
+      ? await api.cell("", { samples: HITS, signal: controller.signal })
+      : await api.search(fields, file, controller.signal);
+    if (controller !== running) return;
+    if (empty) welcome(answer);
+    else present(answer, explainer(fields, file));
   } catch (error) {
-    if (error.name === "AbortError" || mine !== running) return;
-    last = null;
+    if (error.name === "AbortError" || controller !== running) return;
+    lastSearch = null;
     $("results").replaceChildren();
     say($("search-status"), error.message, "wrong", { text: "Try again", run });
   } finally {
-    if (mine === running) $("results").removeAttribute("aria-busy");
+    if (controller === running) $("results").removeAttribute("aria-busy");
   }
 }
 
-/** The path to a hit, which takes a search of its own: for all hits at once, when the first is looked at. */
-function explaining(fields, file) {
-  let asked = null;
+/** Finds the explained hit of an item, by one more search for all hits when the first is needed. */
+function explainer(fields, file) {
+  let explained = null;
   return async (id) => {
-    asked ??= api.search({ ...fields, explain: true }, file).catch((error) => {
-      asked = null;
+    explained ??= api.search({ ...fields, explain: true }, file).catch((error) => {
+      explained = null;
       throw error;
     });
-    return (await asked).hits.find((hit) => hit.item.id === id);
+    return (await explained).hits.find((hit) => hit.item.id === id);
   };
 }
 
-function present(found, explain) {
-  const cards = found.hits.map((hit) => card(hit.item, {
+function present(answer, explain) {
+  const cards = answer.hits.map((hit) => card(hit.item, {
     hit,
-    why: () => openWhy(hit, explain),
-    similar: () => { location.hash = `#/search?${new URLSearchParams({ near: hit.item.id })}`; },
+    onWhy: () => openWhy(hit, explain),
+    onSimilar: () => searchSimilar(hit.item),
   }));
   $("results").replaceChildren(...cards);
-  const number = found.hits.length;
+  const number = answer.hits.length;
   const message = number ? `${count(number, "item", "items")}, best first` : "Nothing was found. Perhaps with other words, or Anything?";
-  say($("search-status"), [message, ...found.notes].join(" · "), number ? "" : "empty");
+  say($("search-status"), [message, ...answer.notes].join(" · "), number ? "" : "empty");
 }
 
-/** Before a search: some of what there is. */
-function welcome(some) {
-  if (!some.count) {
+/** Before a search: some items of the collection. */
+function welcome(collection) {
+  if (!collection.count) {
     say($("search-status"), "The collection is empty: add items, and they can be found at once.", "empty");
     return;
   }
   say($("search-status"), "Some of what is here. Search for it, or explore the collection by its codes.");
-  $("results").replaceChildren(...some.items.map((item) => card(item, {
-    similar: () => { location.hash = `#/search?${new URLSearchParams({ near: item.id })}`; },
-  })));
+  $("results").replaceChildren(...collection.items.map((item) => card(item, { onSimilar: () => searchSimilar(item) })));
 }
 
 export function start() {
   $("ask").addEventListener("submit", (event) => {
     event.preventDefault();
     if (near && $("text").value.trim()) choose(null, null);
-    last = null;
+    lastSearch = null;
     submit();
   });
   for (const radio of document.querySelectorAll("input[name=want]")) radio.addEventListener("change", submit);
-  watchPictures(takePicture);
+  watchImages(searchByImage);
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest?.("input, textarea, dialog");
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
       if (!location.hash.startsWith("#/search")) location.hash = "#/search";
-      $("search").hidden = false; // what is hidden can't have the focus, and the address is read later
+      $("search").hidden = false; // a hidden element can't have the focus, and the address is read later
       $("text").focus();
     }
   });

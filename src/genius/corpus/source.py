@@ -1,0 +1,31 @@
+"""What a model embeds a benchmark from: cached features, or the images and texts themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from genius.data.mbeir import Tree
+from genius.encode.features import Features
+from genius.encode.inputs import EncoderInputs, InputRows
+from genius.encode.pipeline import tree_features
+from genius.model import Model
+
+
+def open_source(model: Model, tree: Tree, cache: Path) -> Features | InputRows:
+    """What the model embeds the tree from; features that are missing are encoded now."""
+    if not model.uses_features:
+        contents = EncoderInputs(model.instruction_apart)
+        contents.add_tree(tree)
+        return InputRows(contents)
+    features, _ = tree_features(tree, model.encoder_loader, cache, apart=model.instruction_apart)
+    features.check(model.encoder)
+    return features
+
+
+def training_view(tree: Tree, recipe: Mapping[str, Any]) -> Tree:
+    """What of the whole tree a recipe trains on: some of its data sets, all but some, or all."""
+    if recipe.get("datasets"):
+        return tree.only(*recipe["datasets"])
+    return tree.without(*recipe["without"]) if recipe.get("without") else tree.only()

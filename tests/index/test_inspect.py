@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from genius import storage
+from genius.errors import DamagedError
+from genius.index.inspect import describe
+from tests.index.made_up import made_up_items
+from tests.index.made_up_index import MadeUpIndex, open_made_up
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[MadeUpIndex]:
+    with open_made_up(tmp_path / "index") as index:
+        index.add(made_up_items(9))
+        yield index
+
+
+def test_what_is_in_an_index(index: MadeUpIndex) -> None:
+    index.remove("item-1")
+    about = describe(index.path, verify=True)
+    assert (about["kind"], about["items"], about["segments"], about["tombstones"]) == ("index", 8, 1, 1)
+    assert about["modalities"] == {"image": 3, "text": 2, "pair": 3}
+    assert about["version"] == index.version
+    files = sum(path.stat().st_size for path in index.path.rglob("*") if path.is_file())
+    assert about["bytes"] == files
+
+
+def test_verify_notices_items_that_only_the_segments_have(index: MadeUpIndex) -> None:
+    index._catalogue._query("DELETE FROM items WHERE item_key = 2")
+    describe(index.path)
+    with pytest.raises(DamagedError, match="don't name the same items"):
+        describe(index.path, verify=True)
+
+
+def test_what_samples_miss_in_a_large_file_verify_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "FULL_CHECK_BYTES", 100)
+    monkeypatch.setattr(storage, "SAMPLED_BLOCKS", 2)
+    monkeypatch.setattr(storage, "BLOCK_BYTES", 8)
+    path = tmp_path / "index"
+    with open_made_up(path) as index:
+        index.add(made_up_items(8))
+    for name in ("hi", "item_keys", "embeddings_int8", "embeddings", "half_sq_norms"):
+        file = path / f"segments/00000001/{name}.npy"
+        whole = bytearray(file.read_bytes())
+        altered = bytes([*whole[:130], whole[130] ^ 32, *whole[131:]])  # behind the header
+        file.write_bytes(altered)
+        describe(path)
+        with pytest.raises(DamagedError, match=rf"{name}\.npy is damaged"):
+            describe(path, verify=True)
+        file.write_bytes(whole[:-1])
+        with pytest.raises(DamagedError, match=rf"{name}\.npy is damaged"):
+            describe(path)
+        file.write_bytes(whole)
+    describe(path, verify=True)

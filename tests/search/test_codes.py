@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genius.errors import DamagedError, InputError
+from genius.search import codes as code_layout
+from genius.search.codes import PackedCodes
+
+SIZES = st.lists(st.sampled_from([1, 2, 3, 5, 16, 100, 4096, 65536]), min_size=2, max_size=9).filter(
+    lambda sizes: sum((size - 1).bit_length() for size in sizes) <= 128
+)
+
+
+@st.composite
+def random_codes(draw: st.DrawFn) -> tuple[np.ndarray, list[int], int]:
+    """Codes, the sizes of their levels, and the first semantic level."""
+    sizes = draw(SIZES)
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    used = [min(size, draw(st.sampled_from([1, 2, 100_000]))) for size in sizes]  # few codes: many equal ones
+    codes = rng.integers(0, used, (draw(st.integers(1, 60)), len(sizes)))
+    return codes + np.subtract(sizes, used) * draw(st.booleans()), sizes, draw(st.integers(0, 1))
+
+
+@given(random_codes(), st.booleans())
+def test_sorts_as_lexsort_and_unpacks_the_codes(case: tuple[np.ndarray, list[int], int], large: bool) -> None:
+    codes, sizes, semantic = case
+    large &= np.prod(sizes[: semantic + 1]) < 1e5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(code_layout, "MIN_ITEMS_FOR_CELLS", 0 if large else 45_000)
+        patch.setattr(code_layout, "MAX_CELL_BYTES", 1e6)
+        packed, order = PackedCodes.build(codes, sizes, semantic)
+        reopened = PackedCodes.from_arrays(packed.arrays(), sizes, semantic, len(codes))
+    np.testing.assert_array_equal(order, np.lexsort(codes.T[::-1]))
+    rows = np.arange(len(codes))
+    np.testing.assert_array_equal(packed.codes(rows), codes[order])
+    np.testing.assert_array_equal(reopened.codes(rows[::-1]), codes[order][::-1])
+    assert len(reopened) == len(codes) and reopened.sizes == tuple(sizes)
+    assert ("cell_starts" in packed.arrays()) == large
+    assert ("modality_starts" in packed.arrays()) == bool(semantic)
+    if packed.cell_starts is not None:
+        cell = codes[order, 0] * sizes[1] + codes[order, 1] if semantic else codes[order, 0]
+        expected = np.searchsorted(cell, np.arange(len(packed.cell_starts)))
+        np.testing.assert_array_equal(packed.cell_starts, expected)
+
+
+def test_an_item_takes_at_most_13_bytes() -> None:
+    rng = np.random.default_rng(0)
+    sizes = [3] + 8 * [4096]
+    large, _ = PackedCodes.build(rng.integers(0, sizes, (45_000, 9)), sizes, 1)
+    assert large.nbytes == sum(array.nbytes for array in large.arrays().values()) <= 13.1 * 45_000
+    small, _ = PackedCodes.build(rng.integers(0, sizes, (44_999, 9)), sizes, 1)
+    assert small.nbytes == 12 * 44_999 + 16
+    small_levels, _ = PackedCodes.build(rng.integers(0, [3] + 8 * [256], (10, 9)), [3] + 8 * [256], 1)
+    assert set(small_levels.arrays()) == {"hi", "modality_starts"}
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    sizes = [3, 4096] + 5 * [4096]
+    packed, _ = PackedCodes.build(np.zeros((5, 7), int), sizes, 1)
+    arrays = packed.arrays()
+    for wrong, message in [
+        ({"hi": arrays["hi"]}, "need the arrays"),
+        (arrays | {"hi": arrays["hi"][:4]}, r"'hi' .* must be uint64 \[5\], and it is uint64 \[4\]"),
+        (arrays | {"lo": arrays["lo"].astype(np.uint64)}, "'lo' .* must be uint16"),
+        (arrays | {"modality_starts": np.array([0, 5, 4, 5], np.uint32)}, "does not rise from 0 to 5"),
+    ]:
+        with pytest.raises(DamagedError, match=message):
+            PackedCodes.from_arrays(wrong, sizes, 1, 5)
+
+
+def test_bad_input() -> None:
+    codes = np.zeros((2, 3), int)
+    for bad, sizes, semantic, message in [
+        (codes[:0], [2, 2, 2], 1, "at least one item"),
+        (codes, [2, 2], 0, "in 2 levels"),
+        (codes - 1, [2, 2, 2], 0, "from 0 up to the sizes"),
+        (codes + 2, [3, 3, 2], 0, "from 0 up to the sizes"),
+        (codes * 0.5, [2, 2, 2], 0, "integers, not float64"),
+        (codes, [2, 2, 0], 0, "must be from 1 to 65536"),
+        (codes, [2, 2, 2], 3, "not behind 3 of 3"),
+        (np.zeros((2, 9), int), 9 * [65536], 0, "144 bits can't be searched, only 128"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            PackedCodes.build(bad, sizes, semantic)

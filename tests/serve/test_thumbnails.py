@@ -1,0 +1,50 @@
+"""Images of items over HTTP."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from PIL import Image
+from starlette.testclient import TestClient
+
+from genius import ImageFile, Index, Item
+from tests.pictures import encoded
+from tests.serving import Serve
+
+
+def test_an_item_and_its_image(client: TestClient, served: Path) -> None:
+    with Index.open(served) as index:
+        item = next(item for item in index if item.image)
+        code = index.code(item.id)
+    shown = client.get(f"/items/{item.id}").json()
+    assert shown["id"] == item.id
+    assert tuple(shown["code"]) == code
+    assert shown["has_image"]
+    assert "image" not in shown  # its path on this machine is private
+    answer = client.get(f"/items/{item.id}/image", params={"size": 96})
+    assert answer.headers["content-type"] == "image/webp"
+    with Image.open(io.BytesIO(answer.content)) as image:
+        assert max(image.size) <= 96
+    same = client.get(f"/items/{item.id}/image?size=96", headers={"If-None-Match": answer.headers["etag"]})
+    assert same.status_code == 304
+    with Index.open(served) as index:
+        text = next(item for item in index if not item.image)
+    assert client.get(f"/items/{text.id}/image").status_code == 404
+    assert client.get("/items/nothing").status_code == 404
+    assert client.get("/items/nothing/image").status_code == 404
+
+
+def test_images_lose_the_metadata_of_their_files(serve: Serve, own_index: Path, tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x010E] = "a secret place"
+    content = encoded(Image.new("RGB", (2000, 1000), "red"), "JPEG", exif=exif)
+    (tmp_path / "a.jpg").write_bytes(content)
+    assert b"a secret place" in content
+    with Index.open(own_index) as index:
+        index.add([Item("a", image=ImageFile(str(tmp_path), "a.jpg"))])
+    answer = serve(own_index).get("/items/a/image?size=192")
+    assert b"a secret place" not in answer.content
+    with Image.open(io.BytesIO(answer.content)) as image:
+        assert image.size == (192, 96)
+        assert not image.getexif()

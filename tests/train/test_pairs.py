@@ -1,0 +1,62 @@
+"""Queries with their positives: one is drawn, the others are masked, and hits are counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+
+from genius.train.pairs import draw_positives, hit_rate, mask_other_positives  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Queries:
+    answers: list[list[int]]
+
+    @property
+    def starts(self) -> np.ndarray:
+        return np.cumsum([0, *map(len, self.answers)])
+
+    @property
+    def items(self) -> np.ndarray:
+        return np.concatenate([np.array(answer, np.int64) for answer in self.answers])
+
+    def positives(self, query: int) -> np.ndarray:
+        return np.array(self.answers[query], np.int64)
+
+
+queries = st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=4, unique=True), min_size=1, max_size=8)
+
+
+def test_every_positive_is_drawn_equally_often() -> None:
+    known = Queries([[4, 7, 9], [2], [1, 3]])
+    drawn = draw_positives(known, np.repeat([0, 1, 2], 3000), np.random.default_rng(0)).reshape(3, 3000)
+    for answer, row in zip(known.answers, drawn, strict=True):
+        items, counts = np.unique(row, return_counts=True)
+        assert items.tolist() == answer
+        np.testing.assert_allclose(counts / 3000, 1 / len(answer), atol=0.03)
+
+
+@given(queries, st.sets(st.integers(0, 12)), st.randoms(use_true_random=False))
+def test_other_positives_are_masked_and_nothing_else(
+    answers: list[list[int]], others: set[int], random: Random
+) -> None:
+    known, chosen = Queries(answers), [random.choice(answer) for answer in answers]
+    candidates = np.array(sorted({*chosen, *others}))
+    targets = torch.from_numpy(np.searchsorted(candidates, chosen))
+    mask = mask_other_positives(known, np.arange(len(answers)), candidates, targets)
+    for row, answer in enumerate(answers):
+        assert set(candidates[mask[row].numpy()].tolist()) == (set(answer) & set(candidates)) - {chosen[row]}
+
+
+def test_a_hit_is_any_positive_among_the_results() -> None:
+    known = Queries([[4, 7], [2], [1, 3]])
+    results = np.array([[0, 7], [5, 6], [3, 1]])
+    assert hit_rate(known, np.array([0, 1, 2]), results) == pytest.approx(2 / 3)
+    assert hit_rate(known, np.array([1, 0]), np.array([[2], [2]])) == pytest.approx(1 / 2)

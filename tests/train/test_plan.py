@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from genius.decode.t5 import DecoderSettings, T5Decoder  # noqa: E402
+from genius.quantize.codebooks import CodebookSettings  # noqa: E402
+from genius.quantize.fusion import Fusion, FusionSettings  # noqa: E402
+from genius.train.decoder import DecoderLoopSettings, DecoderTraining  # noqa: E402
+from genius.train.heads import EncoderSettings  # noqa: E402
+from genius.train.loop import LoopSettings  # noqa: E402
+from genius.train.plan import (  # noqa: E402
+    decoder_macs,
+    encoder_macs,
+    measure_speed,
+    quantizer_macs,
+    training_seconds,
+)
+from genius.train.quantizer import QuantizerSettings  # noqa: E402
+
+
+def matrices(module: torch.nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters() if p.ndim == 2)
+
+
+@pytest.mark.parametrize("hidden", [0, 20])
+def test_a_decoder_s_multiply_adds_are_those_of_its_matrices(hidden: int) -> None:
+    """With one level, one layer and one vector of prefix, every matrix is used once per query."""
+    network = DecoderSettings(layers=1, prefix=1, prefix_hidden=hidden, start_from_codebooks=False)
+    settings = DecoderTraining(batch=4, network=network, loop=DecoderLoopSettings(steps=5))
+    made = CodeNetwork(64, (100,), network)
+    looked_up = made.distances.weight.numel() + network.width  # of distances, and of the start
+    assert decoder_macs(settings, 64, (100,)) == 3 * 5 * 4 * (matrices(made) - looked_up)
+
+
+def test_twice_the_steps_take_twice_as_long() -> None:
+    heads = [encoder_macs(EncoderSettings(loop=LoopSettings(steps=steps))) for steps in (10, 20)]
+    loops = [DecoderLoopSettings(steps=steps) for steps in (10, 20)]
+    decoder = [decoder_macs(DecoderTraining(loop=loop), 512, (3, 1024)) for loop in loops]
+    assert heads[1] == 2 * heads[0] > 0
+    assert decoder[1] == 2 * decoder[0] > 0
+
+
+def test_a_quantizer_s_multiply_adds_are_those_of_its_fusion_its_codes_and_k_means() -> None:
+    fusion = FusionSettings(hidden=16)
+    settings = QuantizerSettings(
+        batch=8,
+        buffer=100,
+        fusion=fusion,
+        codebooks=CodebookSettings(levels=2, size=32, iterations=3),
+        loop=LoopSettings(steps=7),
+    )
+    codes = (3 + 64) * 24
+    row = (
+        matrices(Fusion(24, fusion)) - fusion.hidden + 8 * 24
+    )  # (the last of λ's matrices is nearly nothing)
+    assert quantizer_macs(settings, 24) == 7 * 16 * (3 * row + codes) + 100 * codes * 3
+
+
+def test_time_is_multiply_adds_by_speed() -> None:
+    assert training_seconds(8e9, 1e9) == pytest.approx(20)
+    assert 1e6 < measure_speed(0.001) < 1e15  # per second, of any machine

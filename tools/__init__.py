@@ -1,0 +1,1 @@
+"""For developers: nothing here comes with the package."""

@@ -1,0 +1,45 @@
+"""Writes docs/cli.md from the commands' own --help: `python tools/cli_reference.py docs/cli.md`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+from typer.testing import CliRunner
+
+from genius.cli import app
+
+_INTRODUCTION = """# The command line
+
+Generated from `--help` by `make docs`; a test compares the two.
+"""
+
+
+def command_page() -> str:
+    """The page: the program's help, then the help of each command."""
+    sections = [_INTRODUCTION, _section("genius", [])]
+    sections += [_section(f"genius {name}", [name]) for name in _command_names(app)]
+    for group in app.registered_groups:
+        assert group.name is not None and group.typer_instance is not None
+        for name in _command_names(group.typer_instance):
+            sections.append(_section(f"genius {group.name} {name}", [group.name, name]))
+    return "\n".join(sections)
+
+
+def _command_names(commands: typer.Typer) -> list[str]:
+    return [
+        command.name or str(getattr(command.callback, "__name__", ""))
+        for command in commands.registered_commands
+    ]
+
+
+def _section(title: str, arguments: list[str]) -> str:
+    runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "TERMINAL_WIDTH": "100"})
+    shown = runner.invoke(app, [*arguments, "--help"], prog_name="genius", color=False)
+    text = "\n".join(line.rstrip() for line in shown.output.strip().splitlines())
+    return f"## `{title}`\n\n```\n{text}\n```\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(command_page(), encoding="utf-8")
