@@ -3,10 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from genius.decode.geometry import Geometry
-from genius.doctor.ranks import best_ranks, hit_rate, survival
-from genius.quantize.quantizer import Quantizer
-from tests.oracles.trie import Trie
+from genius.doctor.ranks import best_ranks, hit_rate
 
 
 def test_ranks_are_those_of_a_sort() -> None:
@@ -26,38 +23,3 @@ def test_ranks_are_those_of_a_sort() -> None:
 def test_a_query_without_an_answer_finds_nothing() -> None:
     ranks = best_ranks(np.eye(2), np.eye(2), [np.array([0]), np.zeros(0, np.int64)])
     assert ranks.tolist() == [0, 2]
-
-
-@pytest.mark.parametrize("given", [True, False])
-def test_survival_equals_a_direct_computation(given: bool) -> None:
-    """Each level's beam is found by scoring every prefix that exists."""
-    random = np.random.default_rng(1)
-    books = [random.normal(size=(size, 5)).astype(np.float32) for size in (3, 6, 6)]
-    geometry = Geometry(books, 1.0)
-    modality = random.integers(3, size=60)
-    codes = Quantizer(books).codes(random.normal(size=(60, 5)), modality)
-    queries = random.normal(size=(25, 5)).astype(np.float32)
-    positives = [random.choice(60, size=2, replace=False) for _ in queries]
-    wanted = modality[[known[0] for known in positives]] if given else None
-    measured = survival(geometry, Trie.build(codes), queries, positives, 4, wanted)
-    survived = np.zeros((25, 3))
-    for number, query in enumerate(queries):
-        beam: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
-        for level in range(3):
-            following = []
-            for prefix, score in beam:
-                rest = query - sum((books[at][code] for at, code in enumerate(prefix)), np.zeros(5))
-                logits = -np.square(rest - books[level]).sum(1)
-                logits -= np.log(np.exp(logits).sum())
-                below = [tuple(row[: level + 1]) for row in codes.tolist()]
-                for longer in sorted({p for p in below if p[:level] == prefix}):
-                    if level == 0 and wanted is not None:
-                        if longer[0] == wanted[number]:
-                            following.append((longer, 0.0))
-                    else:
-                        following.append((longer, score + float(logits[longer[-1]])))
-            beam = sorted(following, key=lambda scored: -scored[1])[:4]
-            alive = {prefix for prefix, _ in beam}
-            answers = {tuple(codes[item, : level + 1].tolist()) for item in positives[number]}
-            survived[number, level] = bool(alive & answers)
-    assert measured == pytest.approx(survived.mean(axis=0))

@@ -24,7 +24,7 @@ from genius.corpus.items import read_items
 from genius.corpus.queries import read_queries
 from genius.corpus.source import open_source
 from genius.data.mbeir import Tree
-from genius.doctor.examine import examine, sampled
+from genius.doctor.examine import examine
 from genius.encode import lite, pipeline
 from genius.errors import InputError, MissingError
 from genius.model import Model
@@ -98,7 +98,7 @@ def doctor(model: Path, tree: Path, *more: str, code: int = 0) -> str:
 
 
 def test_a_model_that_searches(home: Path, miniature: Path, tmp_path: Path) -> None:
-    shown = doctor(home / "good", miniature, "--pictures", str(tmp_path), "--split", "test")
+    shown = doctor(home / "good", miniature, "--plots", str(tmp_path), "--split", "test")
     for part in (
         "where recall is lost",
         "oven_task8",
@@ -151,16 +151,16 @@ def test_a_learned_modality_code_is_judged_by_what_it_stands_for(home: Path, min
 
 def test_a_sample_of_queries_keeps_what_belongs_to_each(home: Path, miniature: Path) -> None:
     tree, model = Tree(miniature), Model.open(home / "good")
-    source = corpus_source(model, tree, home / "cache")
-    for task in read_queries(tree, source, read_pool(tree, source, "val"), "val"):
-        sample = sampled(task, 2, seed=0)
+    source = open_source(model, tree, home / "cache")
+    for task in read_queries(tree, source, read_items(tree, source, "val"), "val"):
+        sample = task.sampled(2, seed=0)
         assert len(sample) == 2
-        assert sampled(task, 2, seed=0).ids == sample.ids
+        assert task.sampled(2, seed=0).ids == sample.ids
         for row, name in enumerate(sample.ids):
             before = task.ids.index(name)
             assert sample.positives(row).tolist() == task.positives(before).tolist()
             assert sample.contents.image[row] == task.contents.image[before]
-        assert sampled(task, 99, seed=0) is task
+        assert task.sampled(99, seed=0) is task
 
 
 def test_vectors_that_are_not_finite_are_a_verdict_and_no_crash(
@@ -190,5 +190,5 @@ def test_what_can_t_be_examined(home: Path, miniature: Path, tmp_path: Path) -> 
 
 
 def test_a_sheet_of_a_given_code(home: Path, miniature: Path, tmp_path: Path) -> None:
-    doctor(home / "good", miniature, "--pictures", str(tmp_path), "--code", "1", "--code", "*,999", "--json")
+    doctor(home / "good", miniature, "--plots", str(tmp_path), "--code", "1", "--code", "*,999", "--json")
     assert [path.name for path in (tmp_path / "codes").iterdir()] == ["level1_code1.png"]
