@@ -20,7 +20,7 @@ from genius.doctor.codes import (
 from genius.doctor.ranks import best_ranks, hit_rate
 from genius.errors import InputError
 from genius.model import DenseBaseline, Model
-from genius.quantize.quantizer import ModalityCode, modality_codes_for, unit_length
+from genius.quantize.quantizer import modality_codes_for, unit_length
 from genius.search.beam import BEAMS
 from genius.search.code_pool import CodePool
 
@@ -68,8 +68,8 @@ class CodeSpec:
 
     sizes: tuple[int, ...]
     """The number of codes of each level."""
-    modality_code: ModalityCode
-    """Where the modality code comes from, or `none` if there is no such level."""
+    modality_code: str
+    """Where the modality code comes from (`quantize.quantizer.ModalityCode`); `none`: there is no such level."""
     modality_of: tuple[int, ...]
     """The modality that each code of the first level stands for; empty without a modality code."""
     dense_baseline: DenseBaseline = "embeddings"
