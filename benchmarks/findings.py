@@ -162,7 +162,9 @@ def judge(stage: QuantizerStage, judged: EmbeddedCorpus, learned: Decoder | None
     quantizer, modality = stage.quantizer(), judged.pool.modality
     codes = quantizer.codes(stage.all_vectors(judged.items), modality)
     units, pool = quantizer.units(codes), CodePool(codes, quantizer.codebooks, quantizer.semantic)
-    decoders: dict[str, Decoder] = {"geometry": Geometry(quantizer.codebooks, stage.code_quality().temperature)}
+    decoders: dict[str, Decoder] = {
+        "geometry": Geometry(quantizer.codebooks, stage.code_quality().temperature)
+    }
     if learned is not None:
         decoders["learned"] = learned
     hits: dict[str, dict[Task, float]] = {}

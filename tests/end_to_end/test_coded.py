@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 pytest.importorskip("faiss")
 
+from genius.evaluate.coded import coded_systems
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
@@ -25,7 +26,6 @@ from genius.corpus.queries import read_queries
 from genius.corpus.source import open_source
 from genius.data.mbeir import Tree
 from genius.errors import InputError, MissingError
-from genius.evaluate.coded import coded_systems
 from genius.evaluate.run import evaluate_model
 from genius.model import Model
 from genius.train.quantizer import QuantizerSettings

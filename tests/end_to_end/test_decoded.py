@@ -93,7 +93,9 @@ def trained(home: Path, miniature: Path) -> Path:
 def _coded(model: Model, tree: Path, cache: Path, split: str) -> CodedCorpus:
     source = open_source(model, Tree(tree), cache)
     pool = read_items(Tree(tree), source)
-    return code_corpus(model, embed_corpus(model, source, pool, read_queries(Tree(tree), source, pool, split)))
+    return code_corpus(
+        model, embed_corpus(model, source, pool, read_queries(Tree(tree), source, pool, split))
+    )
 
 
 def _hit_rate(model: Model, coded: CodedCorpus, precision: str = "fp32") -> float:

@@ -112,7 +112,7 @@ def test_threads_read_side_by_side(catalogue: Catalogue) -> None:
     """Each on its own version, through one catalogue."""
     counts = []
 
-    def look() -> None:
+    def read() -> None:
         with catalogue.reading():
             counts.append(len(catalogue))
 
@@ -120,7 +120,7 @@ def test_threads_read_side_by_side(catalogue: Catalogue) -> None:
         catalogue_of_writer = Catalogue(catalogue.path.parent)
         catalogue_of_writer.commit([entry_of(Item("new", "new"), None)], SegmentEntry(2, 1, "def"))
         catalogue_of_writer.close()
-        thread = threading.Thread(target=look)
+        thread = threading.Thread(target=read)
         thread.start()
         thread.join()
         counts.append(len(catalogue))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genius.errors import InputError
-from genius.index.filters import CONDITIONS, DEPTH, LISTED, condition, filter_of
+from genius.index.filters import MAX_CONDITIONS, MAX_DEPTH, MAX_LISTED, condition, filter_of
 from tests.oracles.filters import ORDER, fulfils
 
 KEYS = [
@@ -139,9 +139,9 @@ def test_a_zero_byte_does_not_end_a_text() -> None:
         ({"a": {"$gt": float("nan")}}, "is nan"),
         ({"a": 2**64}, "more than 64 bits"),
         ({"a": {"$exists": 1}}, r"\$exists is true or false"),
-        ({"a": {"$in": list(range(LISTED + 1))}}, "too long"),
-        ({"$or": [{"a": n} for n in range(CONDITIONS + 1)]}, "more than 256 conditions"),
-        ({"$and": [{"$not": {}}] * (CONDITIONS + 1)}, "more than 256 conditions"),
+        ({"a": {"$in": list(range(MAX_LISTED + 1))}}, "too long"),
+        ({"$or": [{"a": n} for n in range(MAX_CONDITIONS + 1)]}, "more than 256 conditions"),
+        ({"$and": [{"$not": {}}] * (MAX_CONDITIONS + 1)}, "more than 256 conditions"),
     ],
 )
 def test_what_is_no_filter_is_refused(filter: Any, message: str) -> None:
@@ -151,12 +151,12 @@ def test_what_is_no_filter_is_refused(filter: Any, message: str) -> None:
 
 def test_filters_may_be_as_deep_and_as_large_as_the_limits() -> None:
     deep: dict[str, Any] = {"a": 1}
-    for _ in range(DEPTH - 1):
+    for _ in range(MAX_DEPTH - 1):
         deep = {"$not": deep}
-    connection = table([{"a": n} for n in range(CONDITIONS)])
-    assert len(select(connection, deep)) == CONDITIONS - 1
-    assert len(select(connection, {"$or": [{"a": n} for n in range(CONDITIONS)]})) == CONDITIONS
-    assert len(select(connection, {"a": {"$in": list(range(1, LISTED + 1))}})) == CONDITIONS - 1
+    connection = table([{"a": n} for n in range(MAX_CONDITIONS)])
+    assert len(select(connection, deep)) == MAX_CONDITIONS - 1
+    assert len(select(connection, {"$or": [{"a": n} for n in range(MAX_CONDITIONS)]})) == MAX_CONDITIONS
+    assert len(select(connection, {"a": {"$in": list(range(1, MAX_LISTED + 1))}})) == MAX_CONDITIONS - 1
     connection.close()
     for _ in range(10_000):
         deep = {"$and": [deep]}

@@ -240,7 +240,7 @@ def test_what_others_add_is_found_at_once(model: Model, tmp_path: Path) -> None:
     assert len(reader) == 2
 
 
-def test_images_given_as_bytes_are_kept_and_told_apart(model: Model, tmp_path: Path, miniature: Path) -> None:
+def test_images_given_as_bytes_are_kept_and_differ(model: Model, tmp_path: Path, miniature: Path) -> None:
     files = [miniature / f"mbeir_images/squares/{number}.jpg" for number in range(4)]
     with Index.create(tmp_path / "index", model) as made:
         made.add(Item(file.stem, None, ImageBytes(file.read_bytes())) for file in files)

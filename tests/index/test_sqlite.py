@@ -14,7 +14,6 @@ import pytest
 from genius.errors import DamagedError, FilterTimeoutError, GeniusError
 from genius.index import sqlite
 from genius.index.catalogue import FILE, Catalogue
-
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, open_made_up
 

@@ -10,7 +10,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from genius import Index
-from genius.serve.config import MAX_TEXT_LENGTH
+from genius.index.query import MAX_TEXT_LENGTH
 from tests.pictures import encoded, png_header, square
 from tests.serving import Serve, hit_ids, refused, to_base64
 

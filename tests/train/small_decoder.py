@@ -27,7 +27,7 @@ SETTINGS = DecoderTraining(
 )
 
 
-def coded() -> tuple[Quantizer, Coded, Coded]:
+def coded() -> tuple[Quantizer, CodedCorpus, CodedCorpus]:
     """Codebooks by k-means, and items and queries coded by them: for training, and for validation."""
     trained = small_quantizer.stage()
     trained.loss(0, 0)  # initialises the codebooks
@@ -36,7 +36,7 @@ def coded() -> tuple[Quantizer, Coded, Coded]:
     for embedded in (small_quantizer.world(1), small_quantizer.world(2)):
         vectors = trained.all_vectors(embedded.items)
         queries = {task: trained.all_vectors(inputs) for task, inputs in embedded.queries.items()}
-        splits.append(Coded(embedded, vectors, quantizer.codes(vectors, embedded.pool.modality), queries))
+        splits.append(CodedCorpus(embedded, vectors, quantizer.codes(vectors, embedded.pool.modality), queries))
     return quantizer, splits[0], splits[1]
 
 

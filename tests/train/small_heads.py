@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from genius.corpus.records import Pool, Records, TaskQueries
+from genius.corpus.items import CorpusItems
+from genius.corpus.queries import TaskQueries
+from genius.corpus.records import Records
 from genius.data.records import MODALITIES
 from genius.data.tasks import Task
 from genius.encode.features import ABSENT
@@ -53,7 +55,7 @@ def stage(**changes: Any) -> EncoderStage:
         np.full(ITEMS, ABSENT),
     )
     ids = [str(number) for number in range(ITEMS)]
-    pool = Pool(ids, contents, modality, {id: number for number, id in enumerate(ids)})
+    pool = CorpusItems(ids, contents, modality, {id: number for number, id in enumerate(ids)})
     tasks = [_task(Task("webqa", number), modality, random) for number in (1, 2)]
     prompts = ITEMS + np.arange(PROMPTS), np.arange(PROMPTS) % 3
     settings = dataclasses.replace(SETTINGS, **changes)

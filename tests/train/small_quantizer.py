@@ -33,7 +33,7 @@ SETTINGS = QuantizerSettings(
 )
 
 
-def world(seed: int, positives: int = 1) -> Embedded:
+def world(seed: int, positives: int = 1) -> EmbeddedCorpus:
     """Items of three modalities around 40 points, and queries near them; a third of all have both parts.
 
     A query has this many positives: the item of its point, and those of the points after it.
@@ -43,7 +43,9 @@ def world(seed: int, positives: int = 1) -> Embedded:
     modality = np.repeat(np.arange(3), ITEMS // 3).astype(np.int8)
     shift = 2 * random.normal(size=(3, WIDTH))
     items = points[np.arange(ITEMS) % 40] + shift[modality]
-    pool = CorpusItems([str(n) for n in range(ITEMS)], _records(ITEMS), modality, {str(n): n for n in range(ITEMS)})
+    pool = CorpusItems(
+        [str(n) for n in range(ITEMS)], _records(ITEMS), modality, {str(n): n for n in range(ITEMS)}
+    )
     tasks, queries = {}, {}
     noise = np.random.default_rng(seed)
     for task in (Task("webqa", 1), Task("webqa", 2)):
@@ -61,7 +63,7 @@ def world(seed: int, positives: int = 1) -> Embedded:
             np.zeros(QUERIES, np.int32),
         )
         queries[task] = fusion_inputs(near)
-    return Embedded(pool, fusion_inputs(items), tasks, queries)
+    return EmbeddedCorpus(pool, fusion_inputs(items), tasks, queries)
 
 
 def _records(count: int) -> Records:

@@ -29,7 +29,7 @@ def test_a_decoder_s_multiply_adds_are_those_of_its_matrices(hidden: int) -> Non
     """With one level, one layer and one vector of prefix, every matrix is used once per query."""
     network = DecoderSettings(layers=1, prefix=1, prefix_hidden=hidden, start_from_codebooks=False)
     settings = DecoderTraining(batch=4, network=network, loop=DecoderLoopSettings(steps=5))
-    made = CodeNetwork(64, (100,), network)
+    made = T5Decoder(64, (100,), network)
     looked_up = made.distances.weight.numel() + network.width  # of distances, and of the start
     assert decoder_macs(settings, 64, (100,)) == 3 * 5 * 4 * (matrices(made) - looked_up)
 
