@@ -23,7 +23,7 @@ SCRIPTS = sorted(
     path for folder in ("benchmarks", "tools", "examples") for path in (ROOT / folder).glob("*.py")
 )
 
-BASE = ("errors", "atomic", "storage", "progress", "display", "jit", "runtime", "download")
+BASE = ("errors", "atomic", "storage", "paths", "progress", "display", "jit", "runtime", "download")
 """Modules that every layer may import."""
 LAYERS = (
     "data",

@@ -1,11 +1,10 @@
-"""Changes on the disk that happen whole or not at all, and stay after a power loss."""
+"""Atomic, durable changes on disk: they happen completely or not at all, and survive a power loss."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import errno
-import fcntl
 import glob
 import os
 import shutil
@@ -14,6 +13,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+from genius.errors import MissingError
+
+try:
+    import fcntl
+except ImportError:  # Windows has neither these locks nor atomic exchanges of folders
+    raise MissingError("genius needs Linux or macOS: on Windows, run it in WSL") from None
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2  # Linux renameat2
@@ -30,7 +36,7 @@ def sync(path: Path) -> None:
 
 
 def sync_all(paths: list[Path]) -> None:
-    """Wait until all of them are on the disk; many at one stroke where the system can."""
+    """Wait until all of them are on disk; many with one call where the system can."""
     if len(paths) > 256 and sys.platform == "linux":
         os.sync()  # on Linux it returns when all is written; elsewhere it may return before
         return
@@ -84,7 +90,7 @@ def write_file(path: Path | str) -> Iterator[BinaryIO]:
 
 
 def replace_folder(new: Path, path: Path) -> None:
-    """Put the folder `new` in the place of `path` at one stroke; what stood there is then at `new`."""
+    """Put the folder `new` in the place of `path` atomically; what stood there is then at `new`."""
     mask = os.umask(0)
     os.umask(mask)
     new.chmod(0o777 & ~mask)
@@ -95,10 +101,10 @@ def replace_folder(new: Path, path: Path) -> None:
     sync(path.parent)
 
 
-def _exchange(one: Path, other: Path) -> None:
+def _exchange(new: Path, old: Path) -> None:
     """Swap two folders in a single step of the file system."""
     libc = ctypes.CDLL(None, use_errno=True)
-    first, second = os.fsencode(one), os.fsencode(other)
+    first, second = os.fsencode(new), os.fsencode(old)
     if sys.platform == "darwin":
         failed = libc.renamex_np(first, second, _RENAME_SWAP)
     else:
@@ -107,13 +113,13 @@ def _exchange(one: Path, other: Path) -> None:
         return
     code = ctypes.get_errno()
     if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
-        raise OSError(code, os.strerror(code), str(other))
+        raise OSError(code, os.strerror(code), str(old))
     # A file system that can't swap (some network mounts): two renames, and for a moment nothing is there.
     # The old folder keeps a name that `recover_folder` knows, so a crash in between loses nothing.
-    aside = other.with_name(f".{other.name}.replaced")
-    other.rename(aside)
-    one.rename(other)
-    aside.rename(one)
+    aside = old.with_name(f".{old.name}.replaced")
+    old.rename(aside)
+    new.rename(old)
+    aside.rename(new)
 
 
 def recover_folder(path: Path) -> None:

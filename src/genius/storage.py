@@ -201,9 +201,9 @@ def _seal(draft: Draft, kind: str, format: int) -> None:
 def _refuse_to_overwrite(path: Path, kind: str) -> None:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
-    found = read_manifest(path).kind if is_artifact(path) else None
-    if found != kind:
-        what = f"an artifact of kind {found!r}" if found else "no artifact of genius"
+    existing = read_manifest(path).kind if is_artifact(path) else None
+    if existing != kind:
+        what = f"an artifact of kind {existing!r}" if existing else "no artifact of genius"
         raise InputError(
             f"is {what}, so it is not overwritten: choose another place for the {kind}", path=path
         )

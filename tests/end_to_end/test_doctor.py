@@ -98,7 +98,7 @@ def doctor(model: Path, tree: Path, *more: str, code: int = 0) -> str:
 
 
 def test_a_model_that_searches(home: Path, miniature: Path, tmp_path: Path) -> None:
-    shown = doctor(home / "good", miniature, "--pictures", str(tmp_path), "--split", "test")
+    shown = doctor(home / "good", miniature, "--plots", str(tmp_path), "--split", "test")
     for part in (
         "where recall is lost",
         "oven_task8",
@@ -190,5 +190,5 @@ def test_what_can_t_be_examined(home: Path, miniature: Path, tmp_path: Path) -> 
 
 
 def test_a_sheet_of_a_given_code(home: Path, miniature: Path, tmp_path: Path) -> None:
-    doctor(home / "good", miniature, "--pictures", str(tmp_path), "--code", "1", "--code", "*,999", "--json")
+    doctor(home / "good", miniature, "--plots", str(tmp_path), "--code", "1", "--code", "*,999", "--json")
     assert [path.name for path in (tmp_path / "codes").iterdir()] == ["level1_code1.png"]

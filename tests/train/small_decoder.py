@@ -36,7 +36,9 @@ def coded() -> tuple[Quantizer, CodedCorpus, CodedCorpus]:
     for embedded in (small_quantizer.world(1), small_quantizer.world(2)):
         vectors = trained.all_vectors(embedded.items)
         queries = {task: trained.all_vectors(inputs) for task, inputs in embedded.queries.items()}
-        splits.append(CodedCorpus(embedded, vectors, quantizer.codes(vectors, embedded.pool.modality), queries))
+        splits.append(
+            CodedCorpus(embedded, vectors, quantizer.codes(vectors, embedded.pool.modality), queries)
+        )
     return quantizer, splits[0], splits[1]
 
 

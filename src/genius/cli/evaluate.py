@@ -30,6 +30,10 @@ def evaluate(
     system: Annotated[
         list[str] | None, typer.Option(help="Only this system, such as dense or default; repeatable.")
     ] = None,
+    mode: Annotated[
+        list[str] | None,
+        typer.Option(help="Also search in this mode of the engine, such as fast; repeatable."),
+    ] = None,
     exclude_query_item: Annotated[
         bool, typer.Option(help="Leave out items with the image or the text of the query.")
     ] = False,
@@ -45,6 +49,7 @@ def evaluate(
     from genius.evaluate.report import table, write_results
     from genius.evaluate.run import evaluate_model
     from genius.progress import log_to_terminal
+    from genius.search.engine import MODES
 
     log_to_terminal()
     choices = (
@@ -55,6 +60,10 @@ def evaluate(
     for name, value, allowed in choices:
         if value not in allowed:
             raise InputError(f"--{name} should be one of {', '.join(allowed)}, but is {value!r}")
+    for name in mode or ():
+        if name not in MODES:
+            raise InputError(f"unknown mode {name!r}: expected one of {', '.join(MODES)}")
+    modes: Any = tuple(dict.fromkeys(("auto", *(mode or ()))))
     pools: Any = ("local", "union") if pool == "both" else (pool,)
     chosen: Any = split
     result = evaluate_model(
@@ -64,6 +73,7 @@ def evaluate(
         pools=pools,
         tasks=task,
         systems=system,
+        modes=modes,
         exclude=exclude_query_item,
         want=want == "known",
         cache=default_cache(),

@@ -6,6 +6,7 @@ import contextlib
 import shutil
 from pathlib import Path
 
+from genius.errors import MismatchError
 from genius.index.catalogue import Catalogue
 from genius.index.index import Index
 from genius.index.snapshot import is_index
@@ -23,8 +24,11 @@ def open_index(path: Path, model: Model) -> Index:
 
 
 def _is_outdated(path: Path, model: Model) -> bool:
-    """Whether the index was made by another model that was at the same place."""
-    with contextlib.closing(Catalogue(path)) as catalogue:
-        made_by = catalogue.settings()["model"]
+    """Whether the index has an older format, or was made by another model that was at the same place."""
+    try:
+        with contextlib.closing(Catalogue(path)) as catalogue:
+            made_by = catalogue.settings()["model"]
+    except MismatchError:
+        return True
     replaced = made_by["path"] == str(model.path.resolve())
     return replaced and bool(made_by["fingerprint"] != model.fingerprint)

@@ -14,7 +14,7 @@ from genius.errors import require
 METRICS = ("hit@1", "hit@5", "hit@10", "recall@5", "ndcg@10", "mrr")
 
 Ranking = Mapping[str, Sequence[str]]
-"""The items found for each query, best first."""
+"""The items returned for each query, best first."""
 Relevant = Mapping[str, Sequence[str]]
 """The items that answer each query."""
 
@@ -26,15 +26,15 @@ def by_query(
     measures = require("ir_measures", "evaluate", "evaluating")
     names = {_measure(measures, name): name for name in metrics}
     judged = {query: dict.fromkeys(items, 1) for query, items in relevant.items() if items}
-    # Ranks, not scores, are what was found: equal scores must not be put into another order.
-    found = {
+    # By ranks instead of scores: equal scores must not be put into another order.
+    ranked = {
         query: {item: float(-rank) for rank, item in enumerate(items)}
         for query, items in ranking.items()
         if items
     }
     values: dict[str, dict[str, float]] = {name: {} for name in metrics}
-    for one in measures.iter_calc(list(names), judged, found):
-        values[names[one.measure]][one.query_id] = one.value
+    for result in measures.iter_calc(list(names), judged, ranked):
+        values[names[result.measure]][result.query_id] = result.value
     return values
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from genius import __version__
 from genius.corpus.coded import code_corpus
-from genius.corpus.embedded import embed_corpus
+from genius.corpus.embedded import EmbeddedCorpus, embed_corpus
 from genius.corpus.items import CorpusItems, read_items
 from genius.corpus.queries import TaskQueries, read_queries
 from genius.corpus.source import open_source, training_view
@@ -19,7 +19,7 @@ from genius.data.mbeir import Split, Tree
 from genius.data.tasks import Task
 from genius.encode.features import Features
 from genius.errors import InputError
-from genius.evaluate.protocol import Benchmark, Evaluation, PoolName, run_protocol
+from genius.evaluate.protocol import Benchmark, Evaluation, PoolName, System, run_protocol
 from genius.evaluate.systems import DenseSearch, coded_systems, dense_systems, own_items
 from genius.model import Model
 from genius.search.engine import Mode
@@ -58,34 +58,20 @@ def evaluate_model(
     tree.check(split)
     source = open_source(model, tree, cache)
     pool = read_items(tree, source, split)
-    queries = read_queries(tree, source, pool, split, apart=model.instruction_apart)
-    existing = {str(task.task) for task in queries}
-    for name in tasks or ():
-        if name not in existing:
-            raise InputError(
-                f"there is no task {name!r} in {split}; there are: {', '.join(sorted(existing))}"
-            )
-    queries = [task for task in queries if not tasks or str(task.task) in tasks]
+    every_task = read_queries(tree, source, pool, split, apart=model.instruction_apart)
+    names = sorted(str(task.task) for task in every_task)
+    _check_names(tasks or (), names, f"task in {split}")
+    queries = [task for task in every_task if not tasks or str(task.task) in tasks]
     excluding = own_items(source, pool, queries) if exclude else None
-    embedded = embed_corpus(model, source, pool, queries)
-    if "quantizer" in model.stages:
-        coded = code_corpus(model, embedded)
-        by_vectors = model.dense_baseline == "vectors"
-        baseline = DenseSearch(coded.vectors, coded.queries) if by_vectors else None
-        searches = dense_systems(embedded, baseline=baseline, excluding=excluding)
-        searches |= coded_systems(model, coded, modes=modes, want=want, excluding=excluding)
-    else:
-        searches = dense_systems(embedded, excluding=excluding)
-    for name in systems or ():
-        if name not in searches:
-            raise InputError(f"there is no system {name!r} in this model; there are: {', '.join(searches)}")
-    searches = {name: search for name, search in searches.items() if not systems or name in systems}
+    existing = _systems(model, embed_corpus(model, source, pool, queries), modes, want, excluding)
+    _check_names(systems or (), list(existing), "system in this model")
+    chosen = {name: system for name, system in existing.items() if not systems or name in systems}
     ids = {task.task: task.ids for task in queries}
     benchmark = Benchmark(tree, split, pool.numbers, ids, seen_answers(model, tree, pool, queries))
     settings = {
         "split": split,
         "pools": list(pools),
-        "tasks": sorted(existing) if not tasks else list(tasks),
+        "tasks": list(tasks or names),
         **({"systems": list(systems)} if systems else {}),
         "modes": list(modes),
         "exclude_query_item": exclude,
@@ -97,7 +83,32 @@ def evaluate_model(
     made_from = {"model": model.fingerprint}
     if isinstance(source, Features):
         made_from["features"] = source.fingerprint
-    return Result(run_protocol(benchmark, searches, pools), settings, made_from)
+    return Result(run_protocol(benchmark, chosen, pools), settings, made_from)
+
+
+def _systems(
+    model: Model,
+    embedded: EmbeddedCorpus,
+    modes: Sequence[Mode],
+    want: bool,
+    excluding: Mapping[Task, list[np.ndarray]] | None,
+) -> dict[str, System]:
+    """The systems that a model can be evaluated by, as far as it is trained."""
+    if "quantizer" not in model.stages:
+        return dense_systems(embedded, excluding=excluding)
+    coded = code_corpus(model, embedded)
+    by_vectors = model.dense_baseline == "vectors"
+    baseline = DenseSearch(coded.vectors, coded.queries) if by_vectors else None
+    return dense_systems(embedded, baseline=baseline, excluding=excluding) | coded_systems(
+        model, coded, modes=modes, want=want, excluding=excluding
+    )
+
+
+def _check_names(wanted: Sequence[str], existing: Sequence[str], kind: str) -> None:
+    for name in wanted:
+        if name not in existing:
+            what, _, where = kind.partition(" ")
+            raise InputError(f"there is no {what} {name!r} {where}; there are: {', '.join(existing)}")
 
 
 def seen_answers(

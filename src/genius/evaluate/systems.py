@@ -107,14 +107,14 @@ def dense_systems(
     """
     queries = {task: inputs.embeddings for task, inputs in embedded.queries.items()}
     dense = DenseSearch(embedded.items.embeddings, queries)
-    fair = baseline or dense
+    baseline = baseline or dense
 
     def excluded(task: Task) -> list[np.ndarray] | None:
         return excluding[task] if excluding else None
 
     return {
         "dense": lambda task, members: dense.search(task, members, excluded(task)),
-        "dense-fair": lambda task, members: fair.search(
+        "dense-fair": lambda task, members: baseline.search(
             task, of_wanted_modality(embedded, task, members), excluded(task)
         ),
     }
