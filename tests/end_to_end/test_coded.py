@@ -124,7 +124,7 @@ def test_every_kind_of_first_code_trains_and_searches(first: str, miniature: Pat
 def test_the_published_fusion_and_shared_codebooks_train_too(miniature: Path, home: Path) -> None:
     recipe = _with(home, shared=True)
     assert recipe.quantizer is not None
-    fusion = dataclasses.replace(recipe.quantizer.fusion, embeddings=False)
+    fusion = dataclasses.replace(recipe.quantizer.fusion, with_embedding=False)
     recipe = dataclasses.replace(recipe, quantizer=dataclasses.replace(recipe.quantizer, fusion=fusion))
     model = train_coded(home, miniature, "shared", recipe)
     arrays = load_file(model.path / "codebooks.safetensors")
