@@ -69,6 +69,26 @@ def test_dead_codes_restart_until_codebooks_settle() -> None:
     assert [survives(settings, step) for step in (1, 14, 15, 19)] == [False, False, True, True]
 
 
+def test_a_code_that_only_queries_use_is_restarted_from_an_item() -> None:
+    books = dataclasses.replace(SETTINGS.codebooks, size=40, decay=0.0)
+    trained = stage(dataclasses.replace(SETTINGS, codebooks=books, settle=0.0))
+    trained.loss(0, 0)
+    batch = trained._draw(np.random.default_rng([trained.seed, 1]))
+    given, semantic = trained.codebooks.arrays()[0], trained.codebooks.level(0).vectors
+    with torch.no_grad():
+        queries = (
+            trained._vectors(trained.queries.inputs, batch.rows) - given[trained.queries.want[batch.rows]]
+        )
+        items = trained._vectors(trained.items, batch.candidates) - given[trained.modality[batch.candidates]]
+        for query in queries:  # the first one whose place no item would take
+            if (torch.cdist(items, semantic).amin(1) < (items - query).norm(dim=1)).all():
+                break
+    semantic[7] = query
+    trained.loss(1, 0)
+    assert not torch.equal(semantic[7], query)
+    assert (items - semantic[7]).norm(dim=1).min() < 1e-6
+
+
 def test_k_means_initialises_the_codebooks_again_after_a_share_of_the_steps() -> None:
     settings = dataclasses.replace(SETTINGS, settle=1.0, restart=0.5)
     assert [survives(settings, step) for step in (9, 10, 11)] == [True, False, True]
