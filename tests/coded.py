@@ -2,53 +2,53 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from genius.data.mbeir import Tree
+from genius.corpus.coded import CodedCorpus, code_corpus
+from genius.corpus.embedded import embed_corpus
+from genius.corpus.items import read_items
+from genius.corpus.queries import read_queries
+from genius.corpus.source import open_source
+from genius.data.mbeir import Split, Tree
 from genius.model import Model
 from genius.train.run import Recipe, read_recipe, train_model
 from tests.encode.small_towers import use_small_towers, write_small_towers
-from tests.end_to_end.test_dense import RECIPE as DENSE
-
-RECIPE = (
-    DENSE.replace("FUSION_KIND", "score")
-    + """
-[quantizer]
-batch = 32
-temperature = 0.05
-gamma = 5.0
-validated = 30
-[quantizer.fusion]
-hidden = 32
-[quantizer.codebooks]
-levels = 3
-size = 16
-iterations = 5
-[quantizer.loop]
-steps = 60
-learning_rate = 0.001
-warm_up = 3
-validate_every = 30
-save_every = 10
-average = 0.0
-"""
-)
+from tests.recipes import CODED
 
 
 def write_home(folder: Path) -> Path:
     """Towers and a recipe."""
     write_small_towers(folder / "towers")
-    (folder / "recipe.toml").write_text(RECIPE)
+    (folder / "recipe.toml").write_text(CODED)
     return folder
 
 
 def train_coded(
     home: Path, miniature: Path, out: str, recipe: Recipe | None = None, work: str = "work"
 ) -> Model:
+    """Train a model in `home` by a recipe, or by the one that is written there."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_towers(home, patch)
         recipe = recipe or read_recipe(home / "recipe.toml")
         # They share what training keeps, so that stages which they have in common are trained once.
         return train_model(recipe, Tree(miniature), home / out, cache=home / "cache", work=home / work)
+
+
+def with_codebooks(recipe: Recipe, **changes: object) -> Recipe:
+    """A recipe with other settings of its codebooks."""
+    assert recipe.quantizer is not None
+    codebooks = dataclasses.replace(recipe.quantizer.codebooks, **changes)  # type: ignore[arg-type]
+    quantizer = dataclasses.replace(recipe.quantizer, codebooks=codebooks)
+    return dataclasses.replace(recipe, quantizer=quantizer)
+
+
+def coded_corpus(model: Model, tree: Path, cache: Path, split: Split) -> CodedCorpus:
+    """The items of a tree and the queries of a split, embedded and coded by a model."""
+    opened = Tree(tree)
+    source = open_source(model, opened, cache)
+    items = read_items(opened, source, split)
+    queries = read_queries(opened, source, items, split, apart=model.instruction_apart)
+    return code_corpus(model, embed_corpus(model, source, items, queries))

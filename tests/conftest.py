@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import hypothesis
@@ -49,3 +50,14 @@ def coded_model(coded_home: Path, miniature: Path) -> Path:
     from tests.coded import train_coded
 
     return train_coded(coded_home, miniature, "model").path
+
+
+@pytest.fixture(scope="session")
+def learned_model(coded_home: Path, coded_model: Path, miniature: Path) -> Path:
+    """The same with a learned modality code, which does not always say the modality."""
+    from genius.train.recipe import read_recipe
+    from tests.coded import train_coded, with_codebooks
+
+    shutil.copytree(coded_model, coded_home / "learned")  # its first stage need not be trained again
+    recipe = with_codebooks(read_recipe(coded_home / "recipe.toml"), modality_code="learned")
+    return train_coded(coded_home, miniature, "learned", recipe).path

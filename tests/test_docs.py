@@ -79,6 +79,14 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_the_files_that_internals_names_exist() -> None:
+    package = ROOT / "src/genius"
+    named = re.findall(r"`([a-z]+)/([a-z_]+)`", (ROOT / "docs/internals.md").read_text())
+    inside = {f"{folder}/{file}.py" for folder, file in named if (package / folder).is_dir()}
+    assert len(inside) > 10
+    assert not [file for file in inside if not (package / file).is_file()]
+
+
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     if not (find_spec("mkdocs") and find_spec("material")):
         pytest.skip("the site is built where the extra docs is installed")

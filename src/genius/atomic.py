@@ -89,6 +89,25 @@ def write_file(path: Path | str) -> Iterator[BinaryIO]:
         Path(name).unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def write_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which replaces `path` when the block ends well.
+
+    The block must have synced what it wrote.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{path.name}.part-"
+    remove_abandoned(path.parent, prefix)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
+    with held(folder):
+        try:
+            yield folder
+            replace_folder(folder, path)
+        finally:
+            # What is left here is the unfinished folder, or the one that was replaced.
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def replace_folder(new: Path, path: Path) -> None:
     """Put the folder `new` in the place of `path` atomically; what stood there is then at `new`."""
     mask = os.umask(0)

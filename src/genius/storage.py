@@ -7,7 +7,6 @@ import datetime
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -159,19 +158,10 @@ def create(
     path = Path(path)
     atomic.recover_folder(path)
     _refuse_to_overwrite(path, kind)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{path.name}.part-"
-    atomic.remove_abandoned(path.parent, prefix)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
-    with atomic.held(folder):
-        try:
-            draft = Draft(folder, dict(settings or {}), made_from=dict(made_from or {}))
-            yield draft
-            _seal(draft, kind, format)
-            atomic.replace_folder(folder, path)
-        finally:
-            # What is left here is the unfinished draft, or the artifact that was replaced.
-            shutil.rmtree(folder, ignore_errors=True)
+    with atomic.write_folder(path) as folder:
+        draft = Draft(folder, dict(settings or {}), made_from=dict(made_from or {}))
+        yield draft
+        _seal(draft, kind, format)
 
 
 def _seal(draft: Draft, kind: str, format: int) -> None:

@@ -17,7 +17,7 @@ pytest.importorskip("faiss")
 from genius.data.mbeir import Tree
 from genius.train.run import read_recipe, train_model
 from tests.encode.small_towers import use_small_towers, write_small_towers
-from tests.end_to_end.test_decoded import RECIPE
+from tests.recipes import DECODED
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 Run = Callable[..., str]
@@ -28,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tiny towers, and recipes with and without a decoder that train in a moment."""
     folder = tmp_path_factory.mktemp("measured")
     write_small_towers(folder / "towers")
-    short = re.sub(r"(steps|validate_every) = \d+", r"\1 = 10", RECIPE)
+    short = re.sub(r"(steps|validate_every) = \d+", r"\1 = 10", DECODED)
     (folder / "recipe.toml").write_text(short)
     (folder / "codes.toml").write_text(short.partition("[decoder]")[0].replace("size = 16", "size = 8"))
     return folder

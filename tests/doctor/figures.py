@@ -19,7 +19,7 @@ def coded_tasks(
     random = np.random.default_rng(0)
     books = [random.normal(size=(size, WIDTH)).astype(np.float32) for size in (3, 16, 16)]
     books = [book * scale for book, scale in zip(books, (1.0, 0.6, 0.2), strict=True)]
-    quantizer = Quantizer(books if modality_code != "none" else books[1:], first=modality_code)
+    quantizer = Quantizer(books if modality_code != "none" else books[1:], modality_code=modality_code)
     modality = np.arange(120) % 3
     vectors = unit_length(books[0][modality] + 0.6 * random.normal(size=(120, WIDTH)))
     codes = quantizer.codes(vectors, modality)

@@ -5,12 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from genius.decode.geometry import Geometry
 from genius.doctor.health import measure
 from genius.doctor.report import as_json
 from genius.doctor.verdict import judge
 from genius.errors import InputError
 from genius.quantize.quantizer import unit_length
-from tests.doctor.figures import coded_tasks
+from tests.doctor.figures import WIDTH, coded_tasks
 
 
 def test_the_figures_are_those_of_direct_computations() -> None:
@@ -39,6 +40,52 @@ def test_the_figures_are_those_of_direct_computations() -> None:
     assert health.purity == 1.0
     assert np.array(health.confusion).tolist() == [[40, 0, 0], [0, 40, 0], [0, 0, 40]]
     assert health.queries == 40
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_survival_equals_a_direct_computation(given: bool) -> None:
+    """Each level's beam is found by scoring every prefix that exists."""
+    items, tasks, geometry, spec = coded_tasks(noise=1.0)
+    health = measure(items, tasks, geometry, spec, beams=4)
+    for task, figures in zip(tasks, health.tasks, strict=True):
+        survived = [
+            surviving_levels(query, items.codes, geometry, positives, task.want if given else None)
+            for query, positives in zip(task.vectors, task.positives, strict=True)
+        ]
+        measured = figures.survival_given if given else figures.survival_inferred
+        assert measured == pytest.approx(np.mean(survived, axis=0))
+        assert min(measured) < 1  # else it would show nothing
+
+
+def surviving_levels(
+    query: np.ndarray,
+    codes: np.ndarray,
+    geometry: Geometry,
+    positives: np.ndarray,
+    modality_code: int | None,
+    beams: int = 4,
+) -> list[bool]:
+    """Whether a positive is in the beams after each level."""
+    beam: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
+    survives = []
+    for level, codebook in enumerate(geometry.codebooks):
+        prefixes = {tuple(code[: level + 1]) for code in codes.tolist()}
+        longer = []
+        for prefix, log_prob in beam:
+            rest = query - sum(
+                (geometry.codebooks[at][code] for at, code in enumerate(prefix)), np.zeros(WIDTH)
+            )
+            logits = -np.square(rest - codebook).sum(axis=1) / geometry.temperature
+            logits -= np.log(np.exp(logits).sum())
+            for child in sorted(child for child in prefixes if child[:level] == prefix):
+                if level > 0 or modality_code is None:
+                    longer.append((child, log_prob + float(logits[child[-1]])))
+                elif child[0] == modality_code:
+                    longer.append((child, 0.0))
+        beam = sorted(longer, key=lambda scored: -scored[1])[:beams]
+        answers = {tuple(codes[item, : level + 1].tolist()) for item in positives}
+        survives.append(bool({prefix for prefix, _ in beam} & answers))
+    return survives
 
 
 def test_random_pairs_agree_less_than_matched_ones() -> None:

@@ -35,7 +35,7 @@ def test_good_figures_are_healthy() -> None:
         ({"codes": 0.47}, "weak", "keeps 94.0 %", "codebooks.size"),
         ({"survival_given": (1.0, 0.89, 0.7)}, "weak", "first semantic code 89.0 %", "gamma"),
         ({"survival_given": (1.0, 0.98, 0.63)}, "weak", "end of the code 63.0 %", "level 3"),
-        ({"purity": 0.94}, "weak", "modality of 94.0 %", 'codebooks.first = "given"'),
+        ({"purity": 0.94}, "weak", "modality of 94.0 %", 'codebooks.modality_code = "given"'),
     ],
 )
 def test_verdicts(figures: dict[str, object], state: str, finding: str, change: str) -> None:

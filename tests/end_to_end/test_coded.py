@@ -13,24 +13,19 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 pytest.importorskip("faiss")
 
-from genius.evaluate.coded import coded_systems
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 from genius import storage
 from genius.cli import app
-from genius.corpus.coded import code_corpus
-from genius.corpus.embedded import embed_corpus
-from genius.corpus.items import read_items
-from genius.corpus.queries import read_queries
-from genius.corpus.source import open_source
 from genius.data.mbeir import Tree
 from genius.errors import InputError, MissingError
 from genius.evaluate.run import evaluate_model
+from genius.evaluate.systems import coded_systems
 from genius.model import Model
-from genius.train.quantizer import QuantizerSettings
+from genius.search.engine import Mode
 from genius.train.run import Recipe, plan, read_recipe, train_model
-from tests.coded import train_coded
+from tests.coded import coded_corpus, train_coded, with_codebooks
 from tests.encode.small_towers import use_small_towers
 
 
@@ -49,25 +44,26 @@ def trained(coded_model: Path) -> Path:
     return coded_model
 
 
-def _with(home: Path, **changes: object) -> Recipe:
-    """The recipe with other codebooks."""
-    recipe = read_recipe(home / "recipe.toml")
-    assert isinstance(recipe.quantizer, QuantizerSettings)
-    books = dataclasses.replace(recipe.quantizer.codebooks, **changes)  # type: ignore[arg-type]
-    return dataclasses.replace(recipe, quantizer=dataclasses.replace(recipe.quantizer, codebooks=books))
+def _recipe(home: Path, **codebooks: object) -> Recipe:
+    """The recipe with other settings of its codebooks."""
+    return with_codebooks(read_recipe(home / "recipe.toml"), **codebooks)
 
 
 def test_a_model_after_this_stage_searches_by_codes(trained: Path, miniature: Path, home: Path) -> None:
     model = Model.open(trained)
     assert model.stages == ["encoder", "quantizer"]
-    result = evaluate_model(miniature, trained, split="test", cache=home / "cache")
-    systems = {one.system for one in result.evaluation.measurements}
-    beamed = {f"{name}{more}" for name in ("geometry", "default") for more in ("", "+rerank")}
-    assert systems == {"dense", "dense-fair", "dense-z", "codes", "cells", *beamed}
-    of_cells = [result.evaluation.value(name, "union", "mean", "mrr") for name in ("cells", "default+rerank")]
-    assert of_cells[0] == of_cells[1]  # no other decoder is there
+    modes: tuple[Mode, ...] = ("auto", "fast")
+    result = evaluate_model(miniature, trained, split="test", cache=home / "cache", modes=modes)
+    systems = {measurement.system for measurement in result.evaluation.measurements}
+    rows = {f"{name}{more}" for name in ("geometry", "default", "fast") for more in ("", "+rerank")}
+    assert systems == {"dense", "dense-fair", "dense-z", "codes", *rows}
+    assert result.settings["modes"] == ["auto", "fast"]
+    for system, scanned in (("default", 1), ("fast", 0), ("geometry", 0)):  # so few items are scanned
+        assert result.evaluation.value(system, "union", "mean", "scanned") == scanned
+    candidates = result.evaluation.value("default", "union", "mscoco_task0", "items")
+    assert candidates == 42  # all images
     dense = result.evaluation.value("dense-fair", "union", "mean", "hit@5")
-    for system in ("geometry+rerank", "cells"):
+    for system in ("geometry+rerank", "default+rerank", "fast+rerank"):
         assert result.evaluation.value(system, "union", "mean", "hit@5") > 0.9 * dense
     assert result.evaluation.value("codes", "local", "mean", "hit@5") > 0.5
     inferred = evaluate_model(miniature, trained, split="test", cache=home / "cache", want=False)
@@ -76,15 +72,15 @@ def test_a_model_after_this_stage_searches_by_codes(trained: Path, miniature: Pa
 
 
 def test_codes_of_a_corpus_are_those_of_its_items_alone(trained: Path, miniature: Path, home: Path) -> None:
-    model, tree = Model.open(trained), Tree(miniature)
-    source = open_source(model, tree, home / "cache")
-    pool = read_items(tree, source)
-    embedded = embed_corpus(model, source, pool, read_queries(tree, source, pool, "test"))
-    coded = code_corpus(model, embedded)
-    np.testing.assert_array_equal(coded.codes[:, 0], pool.modality)
+    model = Model.open(trained)
+    coded = coded_corpus(model, miniature, home / "cache", "test")
+    np.testing.assert_array_equal(coded.codes[:, 0], coded.embedded.pool.modality)
     np.testing.assert_allclose(np.linalg.norm(coded.vectors, axis=1), 1, atol=1e-5)
     assert model.quantizer.sizes == (3, 16, 16, 16)
-    assert coded.codes.max(0).tolist() <= [2, 15, 15, 15]
+    assert (coded.codes < model.quantizer.sizes).all()
+    for number in (0, 40, 101):
+        alone = model.quantizer.codes(coded.vectors[[number]], coded.embedded.pool.modality[[number]])
+        np.testing.assert_array_equal(alone[0], coded.codes[number])
 
 
 def test_stages_that_are_done_are_left_alone_and_a_changed_one_is_trained_anew(
@@ -95,7 +91,7 @@ def test_stages_that_are_done_are_left_alone_and_a_changed_one_is_trained_anew(
     assert "nothing to do" in plan(recipe, trained)[0]
     train_model(recipe, Tree(miniature), trained, cache=home / "cache")
     assert storage.read_manifest(trained) == before
-    changed = _with(home, size=4)
+    changed = _recipe(home, size=4)
     steps = plan(changed, trained)
     assert len(steps) == 2
     assert "stage quantizer" in steps[1]
@@ -112,22 +108,22 @@ def test_the_same_seed_gives_the_same_codebooks(miniature: Path, home: Path) -> 
     assert once.fingerprint == again.fingerprint
 
 
-@pytest.mark.parametrize("first", ["learned", "classifier", "none"])
-def test_every_kind_of_first_code_trains_and_searches(first: str, miniature: Path, home: Path) -> None:
-    model = train_coded(home, miniature, f"first-{first}", _with(home, modality_code=first))
-    assert model.quantizer.modality_code == first
-    assert len(model.quantizer.sizes) == (3 if first == "none" else 4)
+@pytest.mark.parametrize("kind", ["learned", "classifier", "none"])
+def test_every_kind_of_modality_code_trains_and_searches(kind: str, miniature: Path, home: Path) -> None:
+    model = train_coded(home, miniature, f"modality-{kind}", _recipe(home, modality_code=kind))
+    assert model.quantizer.modality_code == kind
+    assert len(model.quantizer.sizes) == (3 if kind == "none" else 4)
     result = evaluate_model(miniature, model.path, split="test", cache=home / "cache", pools=("local",))
     # (Thirty steps are too few for a classifier: a beam that is sent to the wrong modality finds nothing.)
     assert result.evaluation.value("geometry+rerank", "local", "mean", "hit@5") > (
-        0.1 if first == "classifier" else 0.5
+        0.1 if kind == "classifier" else 0.5
     )
 
 
 def test_the_published_fusion_and_shared_codebooks_train_too(miniature: Path, home: Path) -> None:
-    recipe = _with(home, shared=True)
+    recipe = _recipe(home, shared=True)
     assert recipe.quantizer is not None
-    fusion = dataclasses.replace(recipe.quantizer.fusion, embeddings=False)
+    fusion = dataclasses.replace(recipe.quantizer.fusion, with_embedding=False)
     recipe = dataclasses.replace(recipe, quantizer=dataclasses.replace(recipe.quantizer, fusion=fusion))
     model = train_coded(home, miniature, "shared", recipe)
     arrays = load_file(model.path / "codebooks.safetensors")
@@ -135,9 +131,9 @@ def test_the_published_fusion_and_shared_codebooks_train_too(miniature: Path, ho
     evaluate_model(miniature, model.path, split="test", cache=home / "cache", pools=("local",))
 
 
-def test_too_few_vectors_for_the_codes_are_said(miniature: Path, home: Path) -> None:
+def test_too_few_vectors_for_the_codes_are_refused(miniature: Path, home: Path) -> None:
     with pytest.raises(InputError, match="vectors are too few for 4096 codes"):
-        train_coded(home, miniature, "too-many", _with(home, size=4096))
+        train_coded(home, miniature, "too-many", _recipe(home, size=4096))
 
 
 def test_a_dense_model_says_what_it_lacks(home: Path, miniature: Path) -> None:
@@ -147,19 +143,17 @@ def test_a_dense_model_says_what_it_lacks(home: Path, miniature: Path) -> None:
         model.quantizer  # noqa: B018
 
 
-def test_the_default_goes_by_the_distance_to_codes(trained: Path, miniature: Path, home: Path) -> None:
-    model, tree = Model.open(trained), Tree(miniature)
-    source = open_source(model, tree, home / "cache")
-    pool = read_items(tree, source, "test")
-    coded = code_corpus(model, embed_corpus(model, source, pool, read_queries(tree, source, pool, "test")))
-    quantized = model.quantizer.reconstruct(coded.codes)
+def test_the_default_ranks_by_code_score(trained: Path, miniature: Path, home: Path) -> None:
+    model = Model.open(trained)
+    coded = coded_corpus(model, miniature, home / "cache", "test")
+    items, quantized = coded.embedded.pool, model.quantizer.reconstruct(coded.codes)
     search = coded_systems(model, coded)["default"]
-    for task, vectors in coded.queries.items():  # so few cells are all within the beam
-        wanted = np.flatnonzero(pool.modality == coded.embedded.tasks[task].want)
-        found = search(task, np.arange(len(pool.ids))).numbers[:, :5]
-        away = ((vectors[:, None] - quantized[wanted]) ** 2).sum(axis=2)
-        mine = ((vectors[:, None] - quantized[found]) ** 2).sum(axis=2)
-        np.testing.assert_allclose(mine, np.sort(away, axis=1)[:, :5], atol=1e-4)
+    for task, vectors in coded.queries.items():
+        wanted = np.flatnonzero(items.modality == coded.embedded.tasks[task].want)
+        numbers = search(task, np.arange(len(items.ids))).numbers[:, :5]
+        sq_distances = ((vectors[:, None] - quantized[wanted]) ** 2).sum(axis=2)
+        ranked = ((vectors[:, None] - quantized[numbers]) ** 2).sum(axis=2)
+        np.testing.assert_allclose(ranked, np.sort(sq_distances, axis=1)[:, :5], atol=1e-4)
 
 
 def test_evaluate_by_inferred_modality_from_the_command_line(trained: Path, miniature: Path) -> None:

@@ -18,11 +18,7 @@ from typer.testing import CliRunner
 
 from genius import Index, storage
 from genius.cli import app
-from genius.corpus.coded import CodedCorpus, code_corpus
-from genius.corpus.embedded import embed_corpus
-from genius.corpus.items import read_items
-from genius.corpus.queries import read_queries
-from genius.corpus.source import open_source
+from genius.corpus.coded import CodedCorpus
 from genius.data.mbeir import Tree
 from genius.decode.t5 import DecoderSettings, T5Decoder
 from genius.decode.torch_decoder import TorchDecoder
@@ -32,43 +28,20 @@ from genius.model import Model
 from genius.quantize.codebooks import CodebookSettings
 from genius.train.gate import verdict_on
 from genius.train.run import Recipe, duration, plan, read_recipe, train_model
-from tests.coded import RECIPE as CODED
+from tests.coded import coded_corpus
 from tests.encode.small_towers import use_small_towers, write_small_towers
 from tests.oracles.beam import beam_search, ranked_items
 from tests.oracles.trie import Trie
+from tests.recipes import DECODED
 
 ROOT = Path(__file__).parents[2]
-RECIPE = (
-    CODED
-    + """
-[decoder]
-batch = 32
-validated = 4
-beams = 10
-[decoder.network]
-layers = 1
-width = 32
-heads = 2
-head_width = 16
-feed_forward = 64
-prefix = 4
-dropout = 0.0
-[decoder.loop]
-steps = 80
-learning_rate = 0.003
-warm_up = 5
-validate_every = 40
-save_every = 20
-average = 0.0
-"""
-)
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("decoded")
     write_small_towers(folder / "towers")
-    (folder / "recipe.toml").write_text(RECIPE)
+    (folder / "recipe.toml").write_text(DECODED)
     return folder
 
 
@@ -90,22 +63,15 @@ def trained(home: Path, miniature: Path) -> Path:
     return _train(home, miniature, "model", read_recipe(home / "recipe.toml")).path
 
 
-def _coded(model: Model, tree: Path, cache: Path, split: str) -> CodedCorpus:
-    source = open_source(model, Tree(tree), cache)
-    pool = read_items(Tree(tree), source)
-    return code_corpus(
-        model, embed_corpus(model, source, pool, read_queries(Tree(tree), source, pool, split))
-    )
-
-
 def _hit_rate(model: Model, coded: CodedCorpus, precision: str = "fp32") -> float:
     """@5, among all items, with the wanted modality known."""
     decoder, trie = model.learned_decoder(precision), Trie.build(coded.codes)  # type: ignore[arg-type]
     hits = []
     for task, queries in coded.embedded.tasks.items():
-        first = model.modality_codes_for(queries.want, len(queries))
-        _, found = ranked_items(trie, beam_search(decoder, trie, coded.queries[task], 10, first=first), 5)
-        hits += [np.isin(found[row], queries.positives(row)).any() for row in range(len(queries))]
+        wanted = model.modality_codes_for(queries.want, len(queries))
+        beams = beam_search(decoder, trie, coded.queries[task], 10, modality_code=wanted)
+        _, items = ranked_items(trie, beams, 5)
+        hits += [np.isin(items[row], queries.positives(row)).any() for row in range(len(queries))]
     return float(np.mean(hits))
 
 
@@ -113,7 +79,7 @@ def test_a_model_after_this_stage_generates_codes(trained: Path, miniature: Path
     model = Model.open(trained, threads=1)
     assert model.stages == ["encoder", "quantizer", "decoder"]
     assert model.learned.sizes == (3, 16, 16, 16)
-    coded = _coded(model, miniature, home / "cache", "train")
+    coded = coded_corpus(model, miniature, home / "cache", "train")
     assert _hit_rate(model, coded) > 0.8
     assert _hit_rate(model, coded, "int8") > 0.7
     described = model.settings["decoder"]
@@ -126,8 +92,8 @@ def test_a_model_after_this_stage_generates_codes(trained: Path, miniature: Path
     network.load_state_dict(load_file(trained / "decoder.safetensors"))
     vectors = next(iter(coded.queries.values()))
     expected = TorchDecoder(network).begin(vectors, np.zeros(len(vectors), np.int64)).scores()
-    found = model.learned.begin(vectors, np.zeros(len(vectors), np.int64)).scores()
-    np.testing.assert_allclose(found, expected, atol=1e-3)
+    scores = model.learned.begin(vectors, np.zeros(len(vectors), np.int64)).scores()
+    np.testing.assert_allclose(scores, expected, atol=1e-3)
 
 
 def test_an_index_is_searched_by_the_learned_decoder(
@@ -145,7 +111,7 @@ def test_an_index_is_searched_by_the_learned_decoder(
         assert {hit.item.id for hit in exact.reranked} == {hit.item.id for hit in published.reranked}
         for hit in index.search(query, want=want, k=5, mode="scan", decoder="learned"):
             assert hit.log_probabilities[0] == 0
-            assert all(-50 < gain < 0 for gain in hit.log_probabilities[1:])
+            assert all(-50 < log_prob < 0 for log_prob in hit.log_probabilities[1:])
         rounded = index.search(query, want=want, k=5, mode="paper", precision="int8")
         assert rounded[0].log_probability == pytest.approx(paper[0].log_probability, abs=1)
     # By torch on a device it finds the same.
@@ -211,7 +177,7 @@ def test_a_broken_quantizer_needs_force(miniature: Path, home: Path) -> None:
     assert broken.stages == ["encoder", "quantizer"]
     # It is the doctor's own verdict.
     examined = examine(Tree(miniature), broken, cache=home / "cache").verdict
-    coded = _coded(broken, miniature, home / "cache", "val")
+    coded = coded_corpus(broken, miniature, home / "cache", "val")
     assert verdict_on(broken, coded).state == examined.state == "broken"
     loop = dataclasses.replace(recipe.decoder.loop, steps=2, validate_every=2)
     brief = dataclasses.replace(recipe, decoder=dataclasses.replace(recipe.decoder, loop=loop))
@@ -219,7 +185,7 @@ def test_a_broken_quantizer_needs_force(miniature: Path, home: Path) -> None:
 
 
 def test_the_command_says_what_it_will_do_and_how_long_that_takes(miniature: Path, home: Path) -> None:
-    short = RECIPE.replace("steps = 80", "steps = 2")
+    short = DECODED.replace("steps = 80", "steps = 2")
     (home / "short.toml").write_text(short)
     arguments = ["train", str(home / "short.toml"), "--tree", str(miniature), "-o", str(home / "short")]
     shown = CliRunner().invoke(app, [*arguments, "--force"], catch_exceptions=False)
@@ -273,4 +239,7 @@ def test_published_recipes_train_all_stages(name: str, miniature: Path, home: Pa
     assert (network.layers, network.width, network.prefix) == ((6, 512, 30) if whole else (3, 256, 30))
     model = _train(home, miniature, name, _tiny(published, read_recipe(home / "recipe.toml")))
     assert model.stages == ["encoder", "quantizer", "decoder"]
-    assert 0 <= _hit_rate(model, _coded(model, miniature, home / "cache", "val")) <= 1
+    vectors = next(iter(coded_corpus(model, miniature, home / "cache", "val").queries.values()))
+    scores = model.learned.begin(vectors).scores()
+    assert scores.shape == (len(vectors), model.quantizer.sizes[0])
+    np.testing.assert_allclose(np.exp(scores).sum(axis=1), 1, atol=1e-4)

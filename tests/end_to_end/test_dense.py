@@ -23,35 +23,15 @@ from genius.evaluate.run import evaluate_model
 from genius.model import Model
 from genius.train.run import read_recipe, train_model
 from tests.encode.small_towers import use_small_towers, write_small_towers
-
-RECIPE = """
-name = "small"
-[encoder]
-batch = 8
-negatives = 8
-instruction_dropout = 0.0
-[encoder.heads]
-width = 48
-raw = 8
-hidden = 32
-dropout = 0.0
-fusion_kind = "FUSION_KIND"
-image_parts = ["mean:12", "colours:16", "thumbnail:12"]
-text_parts = ["mean:16", "words:16"]
-[encoder.loop]
-steps = 150
-warm_up = 5
-validate_every = 20
-average = 0.9
-"""
+from tests.recipes import DENSE, dense_recipe
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dense")
     write_small_towers(folder / "towers")
-    (folder / "recipe.toml").write_text(RECIPE.replace("FUSION_KIND", "score"))
-    (folder / "fusion.toml").write_text(RECIPE.replace("FUSION_KIND", "feature").replace("small", "fusion"))
+    (folder / "recipe.toml").write_text(DENSE)
+    (folder / "fusion.toml").write_text(dense_recipe("feature", "fusion"))
     return folder
 
 

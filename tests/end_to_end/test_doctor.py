@@ -30,8 +30,8 @@ from genius.errors import InputError, MissingError
 from genius.model import Model
 from genius.quantize.codebooks import Codebooks
 from genius.train.run import read_recipe, train_model
-from tests.coded import RECIPE
 from tests.encode.small_towers import write_small_towers
+from tests.recipes import CODED
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, miniature: Path) -> Path:
     """Models: dense alone, with a quantizer, and with codebooks that have nothing to do with the vectors."""
     folder = tmp_path_factory.mktemp("doctor")
     write_small_towers(folder / "towers")
-    (folder / "recipe.toml").write_text(RECIPE)
+    (folder / "recipe.toml").write_text(CODED)
     recipe = read_recipe(folder / "recipe.toml")
     assert recipe.quantizer is not None
     # So few training pairs say little about the items of other splits: good codebooks are those of k-means
@@ -66,8 +66,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, miniature: Path) -> Path:
         items = examine(Tree(miniature), Model.open(folder / "brief"), cache=folder / "cache").items
     books = Codebooks(items.vectors.shape[1], brief.codebooks)
     modality = torch.from_numpy(items.modality.astype(np.int64))
-    books.start(torch.from_numpy(items.vectors), modality, torch.Generator().manual_seed(0))
-    arrays = [book.numpy() for book in books.arrays()]
+    books.init(torch.from_numpy(items.vectors), modality, torch.Generator().manual_seed(0))
+    arrays = [book.numpy() for book in books.vectors_by_level()]
     _with_codebooks(folder / "brief", arrays, folder / "good")
     random = np.random.default_rng(0)
     others = [random.normal(size=array.shape).astype(np.float32) for array in arrays]
@@ -98,7 +98,7 @@ def doctor(model: Path, tree: Path, *more: str, code: int = 0) -> str:
 
 
 def test_a_model_that_searches(home: Path, miniature: Path, tmp_path: Path) -> None:
-    shown = doctor(home / "good", miniature, "--pictures", str(tmp_path), "--split", "test")
+    shown = doctor(home / "good", miniature, "--plots", str(tmp_path), "--split", "test")
     for part in (
         "where recall is lost",
         "oven_task8",
@@ -190,5 +190,5 @@ def test_what_can_t_be_examined(home: Path, miniature: Path, tmp_path: Path) -> 
 
 
 def test_a_sheet_of_a_given_code(home: Path, miniature: Path, tmp_path: Path) -> None:
-    doctor(home / "good", miniature, "--pictures", str(tmp_path), "--code", "1", "--code", "*,999", "--json")
+    doctor(home / "good", miniature, "--plots", str(tmp_path), "--code", "1", "--code", "*,999", "--json")
     assert [path.name for path in (tmp_path / "codes").iterdir()] == ["level1_code1.png"]

@@ -18,7 +18,7 @@ pytest.importorskip("onnx")
 from typer.testing import CliRunner  # noqa: E402
 
 from genius import model as model_file  # noqa: E402
-from genius import storage
+from genius import storage  # noqa: E402
 from genius.cli import app  # noqa: E402
 from genius.data.images import load  # noqa: E402
 from genius.data.mbeir import Tree  # noqa: E402

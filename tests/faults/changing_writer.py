@@ -13,15 +13,15 @@ ROUNDS = 20
 
 def states() -> list[dict[str, str | None]]:
     """What an index holds after each round: texts by id."""
-    found: list[dict[str, str | None]] = [{}]
+    by_round: list[dict[str, str | None]] = [{}]
     for number in range(ROUNDS):
-        state = {**found[-1], f"id {number}": f"text {number}"}
-        if number % 3 == 2:  # one comes and another changes, by the same call
+        state = {**by_round[-1], f"id {number}": f"text {number}"}
+        if number % 3 == 2:  # an item is added and another changed, by the same call
             state[f"id {number - 1}"] = f"changed {number}"
-        found.append(state)
+        by_round.append(state)
         if number % 5 == 4:
-            found.append({id: text for id, text in state.items() if int(id.split()[1]) % 4})
-    return found
+            by_round.append({id: text for id, text in state.items() if int(id.split()[1]) % 4})
+    return by_round
 
 
 def main(path: Path) -> None:

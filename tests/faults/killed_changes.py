@@ -1,13 +1,14 @@
 """Changes an index again and again in children that are killed; test_change_kills runs it in its own process.
 
 Each child goes on with the index that the one before left, and adds, updates, removes and compacts as a
-random plan says, telling every change that it has made. Every other child is killed (SIGKILL) at a random one
-of the calls that the work takes, in Python or just before a call into C; the others by the clock (SIGALRM,
-which nobody handles), in the midst of whatever they are at: those moments differ from run to run.
+random plan says, acknowledging every change that it has made. Every other child is killed (SIGKILL) at a
+random one of the calls that the work takes, in Python or just before a call into C; the others by the clock
+(SIGALRM, which is not handled), in the midst of whatever they are doing: those moments differ from run to
+run.
 
-Goes on until so many were really killed. Prints a line per child: was it killed, was that by the clock, what
-it was at, and whether the index is whole and holds what it held after the last change that was told, or after
-the one behind it.
+Goes on until enough children were really killed. Prints a line per child: was it killed, was that by the
+clock, what it was doing, and whether the index is intact and holds what it held after the last change that
+was acknowledged, or after the next one.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from pathlib import Path
 from typing import Any
 
 from genius.data.records import ImageBytes, Item
-from genius.index import writer as committing
+from genius.index import writer
 from genius.index.entries import item_of
 from genius.index.inspect import describe
 from tests.faults.killed_writers import watch_calls
-from tests.index.made_up_index import coded, open_made_up
+from tests.index.made_up_index import encode, open_made_up
 
 STEPS = 4
 CHILDREN = 10
 """How many children there are for each kill, at the most."""
-committing.BLOCK, committing.QUICK = 16, 6  # so that all ways of merging are taken
+writer.FULL_BLOCK, writer.QUICK_MERGE = 16, 6  # so that all ways of merging are taken
 
 Change = tuple[str, list[Any]]
 Content = dict[str, tuple[Any, ...]]
@@ -49,16 +50,16 @@ def plan(seed: int, known: list[str]) -> list[Change]:
             changed = [item(dice, f"{seed}-{step}-{n}") for n in range(count)]
             changed += [item(dice, id) for id in dice.sample(known, min(1, len(known)))]
         elif kind == "update":
-            some = dice.sample(known, min(2, len(known)))
-            changed = [{"id": id, "metadata": {"n": dice.random()}} for id in some[:1]]
-            changed += [{"id": id, "text": f"text {dice.random()}"} for id in some[1:]]
+            ids = dice.sample(known, min(2, len(known)))
+            changed = [{"id": id, "metadata": {"n": dice.random()}} for id in ids[:1]]
+            changed += [{"id": id, "text": f"text {dice.random()}"} for id in ids[1:]]
         else:
             changed = dice.sample(known, len(known) // 3) if kind == "remove" else []
         changes.append((kind, changed))
         if kind == "remove":
             known = [id for id in known if id not in changed]
         elif kind == "add":
-            known = list(dict.fromkeys([*known, *(one.id for one in changed)]))
+            known = list(dict.fromkeys([*known, *(added.id for added in changed)]))
     return changes
 
 
@@ -67,8 +68,8 @@ def item(dice: random.Random, id: str) -> Item:
     return Item(id, f"text {dice.random()}", image, {"n": dice.random()})
 
 
-def held(item: Item) -> tuple[Any, ...]:
-    code = tuple(coded([item]).codes[0].tolist())
+def fields(item: Item) -> tuple[Any, ...]:
+    code = tuple(encode([item]).codes[0].tolist())
     return item.text, item.image and item.image.read().hex(), dict(item.metadata), code
 
 
@@ -76,38 +77,38 @@ def after(content: Content, change: Change) -> Content:
     """What an index holds after a change, by plain Python."""
     kind, changed = change
     if kind == "add":
-        return {**content, **{one.id: held(one) for one in changed}}
+        return {**content, **{added.id: fields(added) for added in changed}}
     if kind == "remove":
-        return {id: one for id, one in content.items() if id not in changed}
+        return {id: kept for id, kept in content.items() if id not in changed}
     if kind == "update":
         content = dict(content)
-        for one in changed:
-            text, picture, metadata, _ = content[one["id"]]
-            image = None if picture is None else ImageBytes(bytes.fromhex(picture), "p.png")
-            text, metadata = one.get("text", text), {**metadata, **one.get("metadata", {})}
-            content[one["id"]] = held(Item(one["id"], text, image, metadata))
+        for update in changed:
+            text, image_hex, metadata, _ = content[update["id"]]
+            image = None if image_hex is None else ImageBytes(bytes.fromhex(image_hex), "p.png")
+            text, metadata = update.get("text", text), {**metadata, **update.get("metadata", {})}
+            content[update["id"]] = fields(Item(update["id"], text, image, metadata))
     return content
 
 
-def make(path: Path, changes: list[Change], tell: Callable[[], Any]) -> None:
+def make(path: Path, changes: list[Change], acknowledge: Callable[[], Any]) -> None:
     index = open_made_up(path)
     for kind, changed in changes:
         getattr(index, kind)(*([] if kind == "compact" else [changed]))
-        tell()
+        acknowledge()
     index.close()
 
 
 def content_of(path: Path) -> Content:
-    """What an index holds: items from its catalogue, codes from its segments. Raises if it is not whole."""
+    """What an index holds: items from its catalogue, codes from its segments. Raises if it is not intact."""
     describe(path, verify=True)
     index = open_made_up(path)
-    found: Content = {}
-    with index._reading() as view:
-        for row, entry in index._catalogue.walk():
-            kept = held(item_of(entry, index._catalogue.path))
-            found[entry.id] = (*kept[:-1], tuple(view.stored(row)[0].tolist()))
+    content: Content = {}
+    with index._reading() as snapshot:
+        for key, entry in index._catalogue.walk():
+            kept = fields(item_of(entry, index._catalogue.path))
+            content[entry.id] = (*kept[:-1], tuple(snapshot.stored(key)[0].tolist()))
     index.close()
-    return found
+    return content
 
 
 def by_calls(moment: int) -> None:
@@ -120,16 +121,16 @@ def by_the_clock(seconds: float) -> None:
 
 
 def killed(path: Path, changes: list[Change], prepare: Callable[[], None]) -> tuple[bool, int]:
-    """Whether the child was killed, and how many changes it had told by then."""
-    reader, writer = os.pipe()
+    """Whether the child was killed, and how many changes it had acknowledged by then."""
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         prepare()
-        make(path, changes, lambda: os.write(writer, b"."))
+        make(path, changes, lambda: os.write(write_end, b"."))
         os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as told:
-        count = len(told.read())
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as dots:
+        count = len(dots.read())
     ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert ended in (0, -signal.SIGKILL, -signal.SIGALRM), ended
     return ended != 0, count
@@ -156,15 +157,15 @@ def main(folder: Path, kills: int) -> None:
         changes, clock = plan(number, sorted(content)), bool(number % 2)
         moment = moments.uniform(0, seconds) if clock else moments.randint(1, calls)
         prepare = partial(by_the_clock, max(moment, 1e-6)) if clock else partial(by_calls, int(moment))
-        dead, told = killed(path, changes, prepare)
+        dead, acknowledged = killed(path, changes, prepare)
         kills -= dead
         states = [content]
         for change in changes:
             states.append(after(states[-1], change))
         content = content_of(path)
-        fits = content in states[told : told + 2]
-        at = changes[told][0] if told < len(changes) else "end"
-        print(json.dumps([dead, clock, at, fits]))
+        fits = content in states[acknowledged : acknowledged + 2]
+        doing = changes[acknowledged][0] if acknowledged < len(changes) else "end"
+        print(json.dumps([dead, clock, doing, fits]))
         if not kills:
             return
 

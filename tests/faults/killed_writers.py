@@ -4,7 +4,7 @@ Each child is killed (SIGKILL) at a random one of the calls that the work takes,
 every other child somewhere in all of it, the rest around the swap at its end. Every file of version n holds
 n, so a mixture would show. No clock is involved.
 
-Prints a line per kill: was the child killed, is the artifact whole, is it the old one, is it the new one.
+Prints a line per kill: was the child killed, is the artifact intact, is it the old one, is it the new one.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ def write(path: Path, version: int) -> None:
         draft.counts["version"] = version
 
 
-def watch_calls(tell: Callable[[int], Any], from_swap: bool) -> None:
-    """From now on, tell the number of calls since the start, or since the swap began, at every call."""
+def watch_calls(report: Callable[[int], Any], from_swap: bool) -> None:
+    """From now on, report the number of calls since the start, or since the swap began, at every call."""
     calls, counted = 0, not from_swap
 
     def count(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal calls, counted
         counted = counted or frame.f_code.co_name == "replace_folder"
         calls += counted
-        tell(calls)
+        report(calls)
 
     sys.setprofile(count)
 
@@ -73,8 +73,8 @@ def main(path: Path, kills: int) -> None:
         killed = killed_write(path, version, from_swap, moments.randint(1, total[from_swap]))
         artifact = storage.open(path, verify=True)
         after = artifact.manifest.counts["version"]
-        whole = {artifact.file(name).read_bytes() for name in ("a", "b", "c")} == {content(after)}
-        print(json.dumps([killed, whole, after == before, after == version]))
+        intact = {artifact.file(name).read_bytes() for name in ("a", "b", "c")} == {content(after)}
+        print(json.dumps([killed, intact, after == before, after == version]))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ def test_a_writer_killed_at_any_moment_loses_nothing_and_brings_nothing_back(tmp
     shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
     outcomes = [json.loads(line) for line in shown.stdout.splitlines()]
     assert all(fits for _, _, _, fits in outcomes)
-    killed = [(clock, at) for dead, clock, at, _ in outcomes if dead]
+    killed = [(clock, doing) for dead, clock, doing, _ in outcomes if dead]
     assert len(killed) == KILLS
-    assert {"add", "update", "remove", "compact"} <= {at for _, at in killed}  # kills fell everywhere
+    assert {"add", "update", "remove", "compact"} <= {doing for _, doing in killed}  # kills fell everywhere
     by_clock = sum(clock for clock, _ in killed)
     assert min(by_clock, KILLS - by_clock) > KILLS / 5  # and came both ways

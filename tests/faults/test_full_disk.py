@@ -1,4 +1,4 @@
-"""A disk that is full at any moment: a clear error, and the state before the write or behind it."""
+"""A disk that is full at any moment: a clear error, and the state before the write or after it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import pytest
 
 from genius.data.records import Item
 from genius.errors import GeniusError
-from genius.index import writer as committing
-from genius.index.ingest import only_writer
+from genius.index import writer
 from genius.index.inspect import describe
+from genius.index.locks import only_writer
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, open_made_up
 
@@ -53,7 +53,7 @@ def ids(index: MadeUpIndex) -> set[str]:
 def test_a_full_disk_leaves_the_old_state_or_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committing, "QUICK", 5)
+    monkeypatch.setattr(writer, "QUICK_MERGE", 5)
     index, dice, failed = open_made_up(tmp_path / "index"), random.Random(0), 0
     index.add(made_up_items(20))
     with full_at(-1) as calls:
@@ -80,11 +80,11 @@ def test_a_full_disk_leaves_the_old_state_or_the_new_one(
     index.close()
 
 
-def test_a_catalogue_without_room_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_catalogue_without_space_is_a_clear_error(tmp_path: Path) -> None:
     index = open_made_up(tmp_path / "index")
     index.add(made_up_items(8))
-    pages = index._catalogue._ask("PRAGMA page_count")[0][0]
-    index._catalogue._ask(f"PRAGMA max_page_count = {pages}")
+    pages = index._catalogue._query("PRAGMA page_count")[0][0]
+    index._catalogue._query(f"PRAGMA max_page_count = {pages}")
     before = ids(index)
     with pytest.raises(GeniusError, match="full"):
         index.update([{"id": f"item-{n}", "metadata": {"long": "x" * 5000}} for n in range(8)])
@@ -96,16 +96,16 @@ def test_a_catalogue_without_room_is_a_clear_error(tmp_path: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    folder = tmp_path / "disk"
+    folder.mkdir()
     mount = shutil.which("mount")
-    made = mount and subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], check=False, capture_output=True
+    mounted = mount and subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=False, capture_output=True
     )
-    if not made or made.returncode:
+    if not mounted or mounted.returncode:
         pytest.skip("a small file system can't be mounted here: this needs the rights for it")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_a_disk_that_is_really_full_keeps_what_was_committed(small_disk: Path) -> None:
@@ -119,8 +119,8 @@ def test_a_disk_that_is_really_full_keeps_what_was_committed(small_disk: Path) -
     assert ids(index) == before
     assert describe(index.path, verify=True)["items"] == len(before)
     index.close()
-    with open_made_up(small_disk / "index") as again:
-        assert ids(again) == before
+    with open_made_up(small_disk / "index") as reopened:
+        assert ids(reopened) == before
 
 
 def test_a_disk_that_is_read_only_is_one_sentence(small_disk: Path) -> None:

@@ -14,10 +14,10 @@ def test_a_build_killed_at_any_moment_keeps_what_it_committed_and_goes_on(tmp_pa
     outcomes = [json.loads(line) for line in shown.stdout.splitlines()]
     assert len(outcomes) == KILLS
     assert sum(killed for killed, *_ in outcomes) > KILLS / 3
-    for killed, before, told, count, whole in outcomes:
-        assert whole
-        assert before <= told <= count  # nothing that was acknowledged is lost
-        assert count - told in (0, 6)  # killed between a commit and its acknowledgement
+    for killed, before, acknowledged, count, intact in outcomes:
+        assert intact
+        assert before <= acknowledged <= count  # nothing that was acknowledged is lost
+        assert count - acknowledged in (0, 6)  # killed between a commit and its acknowledgement
         assert count % 6 == 0
         if not killed:
             assert count == 24

@@ -24,9 +24,9 @@ def test_every_answer_belongs_to_one_version(tmp_path: Path) -> None:
         try:
             while writer.poll() is None:
                 hits = readers[number].search("text", k=99, filter={"no": None} if number else None)
-                found = {hit.item.id: hit.item.text for hit in hits}
-                assert len(found) == len(hits)
-                seen[number].append(expected.index(found, seen[number][-1] if seen[number] else 0))
+                state = {hit.item.id: hit.item.text for hit in hits}
+                assert len(state) == len(hits)
+                seen[number].append(expected.index(state, seen[number][-1] if seen[number] else 0))
         except BaseException as error:
             errors.append(error)
 
@@ -44,7 +44,7 @@ def test_every_answer_belongs_to_one_version(tmp_path: Path) -> None:
     describe(path, verify=True)
 
 
-def test_looking_at_an_index_while_it_is_written_is_no_error(tmp_path: Path) -> None:
+def test_an_index_can_be_inspected_while_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "index"
     open_made_up(path).close()
     command = [sys.executable, "-m", "tests.faults.changing_writer", str(path)]

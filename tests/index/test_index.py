@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 import shutil
 import subprocess
@@ -27,8 +26,6 @@ from genius.encode.direct import image_features, text_features
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
 from genius.index import ingest, item_encoder, writer
 from genius.index.query import TEXT_WAS_CUT
-from genius.train.run import read_recipe
-from tests.coded import train_coded
 from tests.pictures import write_square
 
 
@@ -291,26 +288,15 @@ def test_bad_input_is_refused(index: Index, tmp_path: Path) -> None:
         index.search("a", decoder="learned")
 
 
-@pytest.fixture(scope="module")
-def learned(coded_home: Path, coded_model: Path, miniature: Path) -> Model:
-    """Another model, whose first codes don't always say the modality."""
-    shutil.copytree(coded_model, coded_home / "learned")  # its first stage need not be trained again
-    recipe = read_recipe(coded_home / "recipe.toml")
-    assert recipe.quantizer is not None
-    books = dataclasses.replace(recipe.quantizer.codebooks, modality_code="learned")
-    quantizer = dataclasses.replace(recipe.quantizer, codebooks=books)
-    return train_coded(coded_home, miniature, "learned", dataclasses.replace(recipe, quantizer=quantizer))
-
-
-def test_another_model_is_refused(index: Index, learned: Model) -> None:
+def test_another_model_is_refused(index: Index, learned_model: Path) -> None:
     with pytest.raises(MismatchError, match="was made by the model"):
-        Index.open(index.path, learned.path)
+        Index.open(index.path, learned_model)
 
 
-def test_what_is_wanted_is_found_where_first_codes_are_learned(
-    index: Index, learned: Model, tmp_path: Path
+def test_what_is_wanted_is_found_where_modality_codes_are_learned(
+    index: Index, learned_model: Path, tmp_path: Path
 ) -> None:
-    with Index.create(tmp_path / "learned", learned) as made:
+    with Index.create(tmp_path / "learned", learned_model) as made:
         made.add(list(index))
         for want, count in (("image", 39), ("text", 36), ("pair", 24)):
             hits = made.search("red", want=want, k=50, beam=2)

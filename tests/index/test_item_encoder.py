@@ -11,11 +11,11 @@ from genius.encode.direct import MaskedFeatures
 from genius.index import item_encoder
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs
-from tests.index.images_in_memory import ENCODER, coloured_images, watch_images
+from tests.loaded_images import ENCODER, coloured, watch_loading
 
 
 def test_few_images_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_memory = watch_images(monkeypatch, item_encoder)
+    in_memory = watch_loading(monkeypatch, item_encoder)
 
     def item_fusion_inputs(image: MaskedFeatures, text: MaskedFeatures, modality: np.ndarray) -> FusionInputs:
         return FusionInputs.from_parts(image[0], image, (image[0], text[1]))
@@ -23,7 +23,7 @@ def test_few_images_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
     model = cast(
         Model, SimpleNamespace(uses_features=True, encoder=ENCODER, item_fusion_inputs=item_fusion_inputs)
     )
-    items = [Item(image.name, image=image) for image in coloured_images(6)]
+    items = [Item(image.name, image=image) for image in coloured(6)]
     bad = [Item("bad", image=ImageBytes(b"bad")), Item("empty", "  ")]
     embedded = item_encoder._embed_directly(model, [*items[:3], *bad, *items[3:]])
     assert embedded.places == [0, 1, 2, 5, 6, 7]

@@ -27,7 +27,7 @@ from genius.index.query import (
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs
 from genius.search.engine import MAX_BEAMS, MODES
-from tests.index.images_in_memory import coloured_images, colours, watch_images
+from tests.loaded_images import coloured, colours, watch_loading
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_modality_and_instruction_follow_from_each_other() -> None:
 
 
 def test_few_images_of_whole_records_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_memory = watch_images(monkeypatch, direct)
+    in_memory = watch_loading(monkeypatch, direct)
 
     def fusion_inputs(queries: Sequence[Query]) -> FusionInputs:
         images = direct.load_images([query.image for query in queries])
@@ -148,6 +148,6 @@ def test_few_images_of_whole_records_are_in_memory_at_a_time(monkeypatch: pytest
         return FusionInputs.from_parts(embeddings, (embeddings, present), (embeddings, ~present))
 
     model = cast(Model, SimpleNamespace(uses_features=False, fusion_inputs=fusion_inputs))
-    inputs = query_module._fusion_inputs(model, [Query(image=image) for image in coloured_images(5)])
+    inputs = query_module._fusion_inputs(model, [Query(image=image) for image in coloured(5)])
     np.testing.assert_array_equal(inputs.embeddings[:, 0], range(5))
     assert (len(in_memory), max(in_memory)) == (5, 2)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import torch
 
 from genius.train import distributed
 from genius.train.loop import LoopSettings, train
+from tests.train.processes import run_as_program
 
 SETTINGS = LoopSettings(steps=40, learning_rate=0.05, warm_up=5, validate_every=8, save_every=3, accumulate=2)
 SEED = 3
@@ -47,6 +47,4 @@ def run(folder: Path) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
 
 
 if __name__ == "__main__":
-    distributed.init()
-    torch.set_num_threads(1)
-    run(Path(sys.argv[1]))
+    run_as_program(run)

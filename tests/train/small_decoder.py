@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 
 import torch
@@ -11,10 +10,10 @@ import torch
 from genius.corpus.coded import CodedCorpus
 from genius.decode.t5 import DecoderSettings
 from genius.quantize.quantizer import Quantizer
-from genius.train import distributed
 from genius.train.decoder import DecoderLoopSettings, DecoderStage, DecoderTraining
 from genius.train.loop import train
 from tests.train import small_quantizer
+from tests.train.processes import run_as_program
 
 SETTINGS = DecoderTraining(
     batch=48,
@@ -36,7 +35,9 @@ def coded() -> tuple[Quantizer, CodedCorpus, CodedCorpus]:
     for embedded in (small_quantizer.world(1), small_quantizer.world(2)):
         vectors = trained.all_vectors(embedded.items)
         queries = {task: trained.all_vectors(inputs) for task, inputs in embedded.queries.items()}
-        splits.append(CodedCorpus(embedded, vectors, quantizer.codes(vectors, embedded.pool.modality), queries))
+        splits.append(
+            CodedCorpus(embedded, vectors, quantizer.codes(vectors, embedded.pool.modality), queries)
+        )
     return quantizer, splits[0], splits[1]
 
 
@@ -53,6 +54,4 @@ def run(folder: Path) -> dict[str, torch.Tensor]:
 
 
 if __name__ == "__main__":
-    distributed.init()
-    torch.set_num_threads(1)
-    run(Path(sys.argv[1]))
+    run_as_program(run)

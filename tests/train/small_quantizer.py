@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +15,9 @@ from genius.data.tasks import Task
 from genius.quantize.codebooks import CodebookSettings
 from genius.quantize.fusion import FusionSettings
 from genius.quantize.fusion_inputs import FusionInputs
-from genius.train import distributed
 from genius.train.loop import LoopSettings, train
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
+from tests.train.processes import run_as_program
 
 WIDTH, ITEMS, QUERIES = 24, 120, 90
 SETTINGS = QuantizerSettings(
@@ -87,6 +86,4 @@ def run(folder: Path) -> dict[str, torch.Tensor]:
 
 
 if __name__ == "__main__":
-    distributed.init()
-    torch.set_num_threads(1)
-    run(Path(sys.argv[1]))
+    run_as_program(run)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +9,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("faiss")
 
-from safetensors.torch import load_file  # noqa: E402
-
 from genius.errors import InputError  # noqa: E402
 from genius.train.decoder import DecoderTraining, mix_with_answers  # noqa: E402
 from genius.train.loop import train  # noqa: E402
-from tests.train.processes import losses, run_alone_and_together, run_and_kill  # noqa: E402
+from tests.train.processes import assert_resumes, assert_same_together, losses  # noqa: E402
 from tests.train.small_decoder import SETTINGS, run, stage  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def units(count: int, width: int, seed: int) -> np.ndarray:
@@ -85,13 +84,14 @@ def test_the_targets_of_queries_are_codes_of_answers_and_those_of_items_their_ow
 
 
 def test_training_makes_beams_find_answers(tmp_path: Path) -> None:
-    before = stage()
-    before.network.eval()
+    untrained = stage()
+    untrained.network.eval()
+    before = untrained.validate()
     settings = dataclasses.replace(SETTINGS.loop, steps=80, validate_every=40)
     scores = train(stage(loop=settings), settings, tmp_path, seed=5)
-    assert scores["score"] > before.validate()["score"] + 20
     assert set(scores) == {"score", "first", "survival"}
-    assert scores["first"] >= scores["survival"]
+    assert scores["score"] > before["score"] + 20
+    assert scores["survival"] > before["survival"] + 10
 
 
 def test_it_stops_when_nothing_improves(tmp_path: Path) -> None:
@@ -101,25 +101,12 @@ def test_it_stops_when_nothing_improves(tmp_path: Path) -> None:
 
 
 def test_killed_and_started_again_it_takes_the_same_steps(tmp_path: Path) -> None:
-    expected = run(tmp_path / "unbroken")
-    assert run_and_kill("tests.train.small_decoder", tmp_path / "broken") == -signal.SIGKILL
-    resumed = run(tmp_path / "broken")
-    assert losses(tmp_path / "broken") == pytest.approx(losses(tmp_path / "unbroken"), rel=1e-5)
-    assert all(torch.allclose(resumed[name], value, atol=1e-5) for name, value in expected.items())
+    assert_resumes("tests.train.small_decoder", run, tmp_path)
 
 
 @pytest.mark.slow
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
-    run_alone_and_together("tests.train.small_decoder", tmp_path)
-    assert losses(tmp_path / "together") == pytest.approx(losses(tmp_path / "alone"), rel=1e-3)
-    alone, together = (
-        load_file(tmp_path / name / "last/state.safetensors") for name in ("alone", "together")
-    )
-    assert all(
-        torch.allclose(alone[name], together[name], atol=1e-2)
-        for name in alone
-        if name.startswith("network.")
-    )
+    assert_same_together("tests.train.small_decoder", tmp_path, weights=r"network\..*", tolerance=1e-2)
 
 
 def test_graphs_of_a_stage_are_compared_on_validation_queries() -> None:

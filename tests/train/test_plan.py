@@ -30,7 +30,7 @@ def test_a_decoder_s_multiply_adds_are_those_of_its_matrices(hidden: int) -> Non
     network = DecoderSettings(layers=1, prefix=1, prefix_hidden=hidden, start_from_codebooks=False)
     settings = DecoderTraining(batch=4, network=network, loop=DecoderLoopSettings(steps=5))
     made = T5Decoder(64, (100,), network)
-    looked_up = made.distances.weight.numel() + network.width  # of distances, and of the start
+    looked_up = made.relative_attention_bias.weight.numel() + network.width  # and the start token
     assert decoder_macs(settings, 64, (100,)) == 3 * 5 * 4 * (matrices(made) - looked_up)
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -10,25 +9,31 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("faiss")
 
-from safetensors.torch import load_file  # noqa: E402
-
 from genius.errors import InputError  # noqa: E402
 from genius.train.loop import train  # noqa: E402
 from genius.train.quantizer import QuantizerSettings  # noqa: E402
-from tests.train.processes import losses, run_alone_and_together, run_and_kill  # noqa: E402
+from tests.train.processes import assert_resumes, assert_same_together  # noqa: E402
 from tests.train.small_quantizer import SETTINGS, run, stage  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_training_makes_queries_find_their_answers_by_codes(tmp_path: Path) -> None:
+    """More by far than codebooks by k-means do, and than training without L_cl and L_mse."""
     untrained = stage()
     untrained.loss(0, 0)  # initialises the codebooks
     untrained.network.eval()
     before = untrained.validate()
-    scores = train(stage(), SETTINGS.loop, tmp_path, seed=5)
-    assert scores["codes"] > 60
-    assert scores["score"] >= before["score"]
+    loop = dataclasses.replace(SETTINGS.loop, steps=40, learning_rate=3e-3, validate_every=40)
+    full = dataclasses.replace(SETTINGS, loop=loop)
+    bare = dataclasses.replace(full, contrast=0.0, gamma=0.0)
+    scores = train(stage(full), loop, tmp_path / "full", seed=5)
+    without = train(stage(bare), loop, tmp_path / "bare", seed=5)
+    for worse in (before, without):
+        assert scores["codes"] > worse["codes"] + 20
+        assert scores["geometry"] > worse["geometry"] + 20
     assert set(scores) == {"score", "codes", "geometry", "first", "survival"}
-    assert scores["first"] >= scores["survival"]
+    assert scores["score"] == (scores["codes"] + scores["survival"]) / 2
 
 
 def test_items_that_no_query_asks_for_are_among_the_candidates() -> None:
@@ -69,31 +74,15 @@ def test_k_means_initialises_the_codebooks_again_after_a_share_of_the_steps() ->
     assert [survives(settings, step) for step in (9, 10, 11)] == [True, False, True]
 
 
-def test_without_the_contrast_codes_find_less(tmp_path: Path) -> None:
-    full = train(stage(), SETTINGS.loop, tmp_path / "full", seed=5)
-    bare = dataclasses.replace(SETTINGS, contrast=0.0, gamma=0.0)
-    without = train(stage(bare), bare.loop, tmp_path / "bare", seed=5)
-    assert full["codes"] >= without["codes"]
-
-
 def test_killed_and_started_again_it_takes_the_same_steps(tmp_path: Path) -> None:
-    expected = run(tmp_path / "unbroken")
-    assert run_and_kill("tests.train.small_quantizer", tmp_path / "broken") == -signal.SIGKILL
-    resumed = run(tmp_path / "broken")
-    assert losses(tmp_path / "broken") == pytest.approx(losses(tmp_path / "unbroken"), rel=1e-5)
-    assert all(torch.allclose(resumed[name], value, atol=1e-5) for name, value in expected.items())
+    assert_resumes("tests.train.small_quantizer", run, tmp_path)
 
 
 @pytest.mark.slow
 def test_two_processes_keep_their_codebooks_in_step_with_one(tmp_path: Path) -> None:
-    run_alone_and_together("tests.train.small_quantizer", tmp_path)
-    assert losses(tmp_path / "together") == pytest.approx(losses(tmp_path / "alone"), rel=1e-3)
-    alone, together = (
-        load_file(tmp_path / name / "last/state.safetensors") for name in ("alone", "together")
+    assert_same_together(
+        "tests.train.small_quantizer", tmp_path, weights=r"network\.codebooks.*vectors", tolerance=1e-3
     )
-    books = [name for name in alone if "codebooks" in name and name.endswith("vectors")]
-    assert books
-    assert all(torch.allclose(alone[name], together[name], atol=1e-3) for name in books)
 
 
 def test_bad_settings_are_named() -> None:

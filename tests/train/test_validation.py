@@ -1,4 +1,4 @@
-"""What validation chooses, where the right choice is known."""
+"""What validation measures and chooses, against a direct computation or a known answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from genius.train.validation import ItemRepresentations, choose_ranking
+from genius.train.batches import validation_rows
+from genius.train.validation import WEIGHTS, ItemRepresentations, choose_ranking
 
 
 @dataclass(frozen=True)
@@ -46,3 +47,56 @@ def test_the_representation_that_knows_the_answers_wins(right: str) -> None:
     )
     assert ranking.dense_baseline == right
     assert (ranking.rerank > 0.5) == (right == "embeddings")
+
+
+def test_the_weight_of_re_ranking_is_the_best_by_a_direct_computation() -> None:
+    """Items of the wanted modality by w · ⟨q, x⟩ − (1 − w) · ½‖z − ẑ‖², where both tell half of the truth."""
+    random = np.random.default_rng(3)
+    truth, first_noise, second_noise = random.normal(size=(3, 200, 12)).astype(np.float32)
+    items = ItemRepresentations(truth + first_noise, truth + 2 * second_noise, truth + second_noise)
+    embeddings, vectors = (truth + random.normal(size=truth.shape) for _ in range(2))
+    modality = (np.arange(200) >= 120).astype(np.int64)
+    ranking = choose_ranking(
+        items,
+        modality,
+        [Queries()],  # type: ignore[list-item]
+        lambda _, rows: embeddings[rows],
+        lambda _, rows: vectors[rows],
+        count=40,
+    )
+    hits = []
+    for weight in WEIGHTS:
+        count = 0
+        for query in range(40):
+            scores = [
+                weight * embeddings[query] @ items.embeddings[item]
+                - (1 - weight) * 0.5 * np.square(vectors[query] - items.quantized[item]).sum()
+                for item in range(120)
+            ]
+            count += query in np.argsort(scores)[-5:]
+        hits.append(count)
+    assert 0 < np.argmax(hits) < 10
+    assert ranking.rerank == WEIGHTS[int(np.argmax(hits))]
+
+
+def test_the_hit_rate_of_codes_is_that_of_an_exhaustive_search() -> None:
+    """By the cosine of vectors and quantized vectors, among items of the wanted modality, query by query."""
+    pytest.importorskip("torch")
+    from tests.train import small_quantizer
+
+    stage = small_quantizer.stage()
+    stage.loss(0, 0)  # initialises the codebooks
+    items, world = stage.quantize_items(), stage.validation
+    quantized = items.quantizer.reconstruct(items.codes).astype(np.float64)
+    rates = []
+    for name, task in world.tasks.items():
+        hits = 0
+        rows = validation_rows(len(task), small_quantizer.SETTINGS.validated)
+        assert len(set(rows)) == 30
+        for row, vector in zip(rows, stage.all_vectors(world.queries[name], rows), strict=True):
+            cosine = quantized @ vector / np.linalg.norm(quantized, axis=1)
+            best = np.argsort(np.where(world.pool.modality == task.want, -cosine, np.inf))[:5]
+            hits += bool(set(best) & set(task.positives(row)))
+        rates.append(hits / 30)
+    assert 20 < 100 * np.mean(rates) < 90
+    assert stage.code_quality(items).codes == pytest.approx(100 * np.mean(rates))

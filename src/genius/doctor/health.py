@@ -69,7 +69,7 @@ class CodeSpec:
     sizes: tuple[int, ...]
     """The number of codes of each level."""
     modality_code: str
-    """What the first level is: the modality as `given`, a `learned` code, or `none`."""
+    """Where the modality code comes from: a `ModalityCode` of the quantizer; with `none`, no level is one."""
     modality_of: tuple[int, ...]
     """The modality that each code of the first level stands for; empty without a modality code."""
     dense_baseline: DenseBaseline = "embeddings"

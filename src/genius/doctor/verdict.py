@@ -117,7 +117,7 @@ def _weak(health: Health) -> Iterator[Reason]:
         yield Reason(
             f"The modality code stands for the modality of {_percent(health.purity)} of the items only, "
             f"below {_percent(PURITY_WEAK)}: queries that name the modality they want can't find the others.",
-            'Use the modality as it is known (codebooks.first = "given"), or train for more steps.',
+            'Use the modality as it is known (codebooks.modality_code = "given"), or train for more steps.',
         )
 
 
@@ -127,7 +127,7 @@ def _advice(health: Health) -> Iterator[Reason]:
     if level.used < USE_LOW:
         yield Reason(
             f"Items use {_percent(level.used)} of the {level.size:,} codes of the first semantic level.",
-            "If recall is low too, raise codebooks.revive or choose a smaller codebooks.size.",
+            "If recall is low too, raise codebooks.dead_code_threshold or choose a smaller codebooks.size.",
         )
     buckets = health.buckets
     if buckets.own_code < OWN_CODE_LOW:
@@ -141,7 +141,7 @@ def _advice(health: Health) -> Iterator[Reason]:
     if without_code and spec.modality_of:
         yield Reason(
             f"No modality code stands for the modality {' and '.join(without_code)}.",
-            'Use the modality as it is known: codebooks.first = "given".',
+            'Use the modality as it is known: codebooks.modality_code = "given".',
         )
     given, inferred = health.survival_given[-1], health.survival_inferred[-1]
     if spec.modality_code != "none" and inferred < INFERRED_LOW * given:

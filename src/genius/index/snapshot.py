@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -41,18 +39,10 @@ def create_index_folder(path: Path, settings: Mapping[str, Any]) -> None:
         raise InputError("is an index already: open it, or choose another place", path=path)
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise InputError("holds something else: choose another place for the index", path=path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{path.name}.part-"
-    atomic.remove_abandoned(path.parent, prefix)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
-    with atomic.held(folder):
-        try:
-            Catalogue.create(folder, settings)
-            (folder / FOLDER).mkdir()
-            atomic.sync(folder)
-            atomic.replace_folder(folder, path)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    with atomic.write_folder(path) as folder:
+        Catalogue.create(folder, settings)
+        (folder / FOLDER).mkdir()
+        atomic.sync(folder)
 
 
 @dataclass(frozen=True, eq=False)

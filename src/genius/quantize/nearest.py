@@ -169,12 +169,8 @@ def _decide(
     groups, lanes = min(GROUPS, len(book)), np.empty(LANES)
     bounds, tops = np.empty(len(book), np.float32), np.empty(groups, np.float32)
     for number in range(len(rows)):
-        step, off, kept, common = (
-            stats[number, 0],
-            stats[number, 1],
-            stats[number, 2],
-            stats[number, 3] + mean,
-        )
+        step, off, kept = stats[number, 0], stats[number, 1], stats[number, 2]
+        common = stats[number, 3] + mean
         # In this unit no part of a score is more than one, however long or short the vectors are.
         unit = (kept + off) * longest + deepest
         _bounds(

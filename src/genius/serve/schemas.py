@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -11,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from genius.decode.onnx_decoder import Precision
 from genius.index.decoders import DecoderName
 from genius.index.filters import MAX_DEPTH
-from genius.index.query import MAX_EXCLUDED, MAX_ID_LENGTH, MAX_K, MAX_TEXT_LENGTH
+from genius.index.query import MAX_EXCLUDED, MAX_ID_LENGTH, MAX_K, MAX_TEXT_LENGTH, SearchOptions
 from genius.search.beam import BEAMS
 from genius.search.engine import MAX_BEAMS, Mode
 from genius.serve.config import MAX_ITEMS
@@ -96,17 +97,7 @@ class SearchRequest(_Request):
 
     def options(self) -> dict[str, Any]:
         """The options of the search, by the names that `Index.search` has for them."""
-        return {
-            "want": self.want,
-            "k": self.k,
-            "beam": self.beam,
-            "rerank": self.rerank,
-            "mode": self.mode,
-            "decoder": self.decoder,
-            "precision": self.precision,
-            "filter": self.filter,
-            "exclude": self.exclude,
-        }
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(SearchOptions)}
 
 
 class NewItem(_Request):
