@@ -141,3 +141,9 @@ def size(count: int) -> str:
             return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
         value /= 1000
     return f"{value:,.1f} TB"
+
+
+def shortened(text: str | None, letters: int = 70) -> str:
+    """A text on one line, of at most `letters` characters."""
+    line = " ".join((text or "").split())
+    return line if len(line) <= letters else line[: letters - 1] + "…"

@@ -14,9 +14,11 @@ A message is one sentence for a person: what is wrong, and what to do about it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -113,6 +115,17 @@ class DiskError(GeniusError):
         self.reason = what or os.strerror(number)
         kept = "; what was committed before is there" if doing == WRITTEN else ""
         super().__init__(f"{place} could not be {doing}: {self.reason}{kept}: {DISK_ADVICE[number]}")
+
+
+@contextlib.contextmanager
+def translate_disk_errors(path: Path, doing: str = WRITTEN) -> Iterator[None]:
+    """Within, an error of the disk is raised as a DiskError; `doing` says what failed, as in "opened"."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_ADVICE:
+            raise
+        raise DiskError(error.filename or path, error.errno, doing) from error
 
 
 class FilterTimeoutError(GeniusError):

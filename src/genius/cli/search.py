@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genius.display import Table
+from genius.display import Table, shortened
 
 if TYPE_CHECKING:
     from genius.index.hits import Hit
@@ -80,7 +80,7 @@ def search(
         "mode": mode,
         "decoder": decoder,
         "precision": precision,
-        "filter": filter_of(where or []),
+        "filter": filter_of(where) if where else None,
         "exclude": exclude or [],
     }
     with Index.open(index, model) as opened:
@@ -109,8 +109,6 @@ def _hit_table(hits: list[Hit], score: str) -> Table:
 
 def _caption(hit: Hit) -> str:
     """The beginning of an item's text, or the name of its image."""
-    from genius.cli.show import shortened
-
     item = hit.item
     return shortened(item.text, TEXT_LENGTH) or (item.image.name if item.image else "")
 

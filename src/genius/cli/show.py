@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genius.display import Table, size
+from genius.display import Table, shortened, size
 
 if TYPE_CHECKING:
     from genius.data.mbeir import Tree
@@ -183,9 +183,3 @@ def show_failures(count: int, first: list[Any]) -> None:
         typer.echo(f"  {error}", err=True)
     if count > 5:
         typer.echo(f"  … and {count - 5:,} more", err=True)
-
-
-def shortened(text: str | None, letters: int = 70) -> str:
-    """A text on one line, of at most `letters` characters."""
-    line = " ".join((text or "").split())
-    return line if len(line) <= letters else line[: letters - 1] + "…"

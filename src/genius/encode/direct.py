@@ -14,7 +14,6 @@ from PIL import Image
 from genius.data.images import FORMATS, load
 from genius.data.records import ImageSource
 from genius.encode.encoder import Encoder
-from genius.encode.feature_cache import as_stored
 from genius.errors import InputError
 
 MaskedFeatures = tuple[np.ndarray, np.ndarray]
@@ -84,3 +83,12 @@ def _pixel_count(image: ImageSource) -> int:
             return opened.width * opened.height
     except (InputError, Image.DecompressionBombError, OSError, SyntaxError, ValueError, EOFError):
         return 0
+
+
+def as_stored(features: np.ndarray) -> np.ndarray:
+    """Features as the cache stores them, in float16. Raises InputError for NaN and for too large numbers."""
+    with np.errstate(over="ignore"):
+        stored = features.astype(np.float16)
+    if not np.isfinite(stored).all():
+        raise InputError("some features are NaN or too large for 16 bits: this encoder can't be used")
+    return stored

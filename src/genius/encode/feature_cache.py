@@ -18,7 +18,7 @@ from types import TracebackType
 
 import numpy as np
 
-from genius.errors import InputError
+from genius.encode.direct import as_stored
 
 log = logging.getLogger(__name__)
 
@@ -28,15 +28,6 @@ KEY_BYTES = 16
 def content_key(content: bytes) -> bytes:
     """The key of a content: a hash of 16 bytes."""
     return hashlib.blake2b(content, digest_size=KEY_BYTES).digest()
-
-
-def as_stored(features: np.ndarray) -> np.ndarray:
-    """Features as the cache stores them, in float16. Raises InputError for NaN and for too large numbers."""
-    with np.errstate(over="ignore"):
-        stored = features.astype(np.float16)
-    if not np.isfinite(stored).all():
-        raise InputError("some features are NaN or too large for 16 bits: this encoder can't be used")
-    return stored
 
 
 class FeatureCache:

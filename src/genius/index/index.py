@@ -27,12 +27,18 @@ from genius.data.images import image_source
 from genius.data.mbeir import Tree
 from genius.data.records import MODALITIES, ImageSource, Item, Query
 from genius.encode import pipeline
-from genius.errors import DamagedError, GeniusError, InputError, MismatchError, MissingError
+from genius.errors import (
+    DamagedError,
+    GeniusError,
+    InputError,
+    MismatchError,
+    MissingError,
+    translate_disk_errors,
+)
 from genius.index import cells, filters
 from genius.index.catalogue import Catalogue
 from genius.index.cells import Cell
 from genius.index.decoders import Decoders
-from genius.index.disk import translate_disk_errors
 from genius.index.entries import item_of
 from genius.index.hits import Hit, Hits
 from genius.index.ingest import Added, Change, Ingest

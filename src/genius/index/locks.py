@@ -17,9 +17,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from genius.errors import DamagedError, GeniusError
+from genius.errors import DamagedError, GeniusError, translate_disk_errors
 from genius.index.catalogue import Catalogue
-from genius.index.disk import translate_disk_errors
 from genius.index.segments import FOLDER, segment_path
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import sqlite3
 import threading
 import time
@@ -11,8 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from genius.errors import DamagedError, FilterTimeoutError, GeniusError
-from genius.index.disk import disk_error_of_sqlite
+from genius.errors import DamagedError, DiskError, FilterTimeoutError, GeniusError
 
 BUSY_SECONDS = 60
 """How long a connection waits for another one that writes."""
@@ -22,6 +23,13 @@ CHECKPOINT_SECONDS = 5
 """which waits so long for readers of older versions."""
 DEADLINE_STEPS = 1000
 """How many steps SQLite's virtual machine does between two looks at the clock, where there is a deadline."""
+
+_DISK_ERRORS = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+}
 
 Connections = list[tuple[threading.Thread, sqlite3.Connection]]
 
@@ -121,7 +129,7 @@ class Database:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
                 raise FilterTimeoutError(f"{self.path} was queried for too long: ask for less") from error
-            raise disk_error_of_sqlite(self.path, error) or GeniusError(
+            raise _disk_error(self.path, error) or GeniusError(
                 f"{self.path} can't be used now: {error}; try again in a moment"
             ) from error
         except sqlite3.ProgrammingError as error:
@@ -129,7 +137,7 @@ class Database:
                 raise  # a bug of ours, and no fault of the file
             raise self._closed() from error
         except sqlite3.DatabaseError as error:
-            raise disk_error_of_sqlite(self.path, error) or self._damaged(error) from error
+            raise _disk_error(self.path, error) or self._damaged(error) from error
 
     def _closed(self) -> GeniusError:
         return GeniusError(f"{self.path.parent} was closed: open the index again")
@@ -146,3 +154,13 @@ def _close(connections: Connections, *, ended: bool = False) -> None:
             with contextlib.suppress(ValueError):  # another thread closes it
                 connections.remove(pair)
             connection.close()
+
+
+def _disk_error(path: Path, error: sqlite3.Error) -> DiskError | None:
+    """An error of SQLite as a DiskError, if the disk caused it."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK):
+        needed = "its folder can't be written to, which is needed to read it too"
+        return DiskError(path, errno.EACCES, "used", needed)
+    number = None if code is None else _DISK_ERRORS.get(code & 0xFF)
+    return None if number is None else DiskError(path, number, "used", str(error))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from genius.index.disk import DiskError, translate_disk_errors
+from genius.errors import DiskError, translate_disk_errors
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, open_made_up
 
