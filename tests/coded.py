@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
+from genius import storage
 from genius.corpus.coded import CodedCorpus, code_corpus
 from genius.corpus.embedded import embed_corpus
 from genius.corpus.items import read_items
@@ -52,3 +56,13 @@ def coded_corpus(model: Model, tree: Path, cache: Path, split: Split) -> CodedCo
     items = read_items(opened, source, split)
     queries = read_queries(opened, source, items, split, apart=model.instruction_apart)
     return code_corpus(model, embed_corpus(model, source, items, queries))
+
+
+def replace_codebooks(model: Path, codebooks: Sequence[np.ndarray], out: Path) -> None:
+    """Write a copy of a model that has other codebooks."""
+    artifact = storage.open(model, kind="model")
+    manifest, name = artifact.manifest, "codebooks.safetensors"
+    with storage.create(out, kind="model", format=manifest.format, settings=manifest.settings) as draft:
+        draft.reuse(artifact, *(set(manifest.files) - {name}))
+        levels = {f"level_{number}": codebook for number, codebook in enumerate(codebooks)}
+        save_file(levels, draft.folder / name)

@@ -1,7 +1,7 @@
 """A miniature M-BEIR tree, written line by line as the benchmark's own files are, with their quirks.
 
 All eight tasks over three data sets; a null text, an empty string, a missing field, both spellings of the
-pair modality, positives as objects, a positive from a twin data set, equal content under two ids, a picture
+pair modality, positives as objects, a positive from a twin data set, equal content under two ids, an image
 that is missing on disk.
 """
 
@@ -46,7 +46,7 @@ _FIRST_DID = {"image": 1, "text": 101, "image,text": 201}
 def write_miniature(root: Path) -> Path:
     """Write the tree below `root`."""
     for number, colour in enumerate(COLOURS):
-        file = root / picture(number)
+        file = root / image_path(number)
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (24, 24), colour).save(file)
     union: dict[str, dict[str, Any]] = {}
@@ -62,7 +62,7 @@ def write_miniature(root: Path) -> Path:
     return root
 
 
-def picture(number: int) -> str:
+def image_path(number: int) -> str:
     return f"mbeir_images/squares/{number}.jpg"
 
 
@@ -76,14 +76,14 @@ def _pool(dataset_id: int, target: str) -> list[dict[str, Any]]:
     for number, colour in enumerate(COLOURS):
         row: dict[str, Any] = {"did": f"{dataset_id}:{_FIRST_DID[target] + number}"}
         row["txt"] = f"A {colour} square." if "text" in target else None
-        row["img_path"] = picture(number) if "image" in target else ""
+        row["img_path"] = image_path(number) if "image" in target else ""
         row["modality"] = "text,image" if target == "image,text" and number == 0 else target
         if number % 2:
             row["src_content"] = None
         rows.append(row)
     if target == "image":
         rows.append({"did": f"{dataset_id}:90", "txt": "", "img_path": MISSING, "modality": "image"})
-        rows.append({"did": f"{dataset_id}:91", "txt": None, "img_path": picture(0), "modality": "image"})
+        rows.append({"did": f"{dataset_id}:91", "txt": None, "img_path": image_path(0), "modality": "image"})
     return rows
 
 
@@ -119,7 +119,7 @@ def _query(dataset_id: int, task: int, query: str, target: str, number: int, sta
     return {
         "qid": f"{dataset_id}:{start + task * 10 + number + 1}",
         "query_txt": f"The {COLOURS[number]} one" if "text" in query else None,
-        "query_img_path": picture(number) if "image" in query else None,
+        "query_img_path": image_path(number) if "image" in query else None,
         "query_modality": query,
         "query_src_content": None,
         "pos_cand_list": positives,

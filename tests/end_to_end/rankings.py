@@ -45,21 +45,23 @@ def readable(rankings: Mapping[str, Ranking], index: Container[str]) -> dict[str
     }
 
 
-def assert_same_rankings(actual: Mapping[str, Ranking], expected: Mapping[str, Ranking]) -> None:
+def assert_same_rankings(
+    actual: Mapping[str, Ranking], expected: Mapping[str, Ranking], tolerance: float = TOLERANCE
+) -> None:
     """Whether items and scores are the same; items whose scores tie may be in any order."""
     assert list(actual) == list(expected)
     for query, ranking in expected.items():
         scores = [score for _, score in actual[query]]
-        assert scores == pytest.approx([score for _, score in ranking], abs=TOLERANCE, rel=0), query
-        assert _by_score(actual[query]) == _by_score(ranking), query
+        assert scores == pytest.approx([score for _, score in ranking], abs=tolerance, rel=0), query
+        assert _by_score(actual[query], tolerance) == _by_score(ranking, tolerance), query
 
 
-def _by_score(ranking: Ranking) -> list[set[str]]:
+def _by_score(ranking: Ranking, tolerance: float) -> list[set[str]]:
     """The items in groups of equal scores: each is within twice the tolerance of the one before it."""
     groups: list[set[str]] = []
     last = float("inf")
     for item, score in ranking:
-        if last - score > 2 * TOLERANCE:
+        if last - score > 2 * tolerance:
             groups.append(set())
         groups[-1].add(item)
         last = score

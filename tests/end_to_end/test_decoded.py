@@ -12,7 +12,6 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 pytest.importorskip("faiss")
 
-from safetensors.numpy import save_file
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
@@ -24,12 +23,15 @@ from genius.decode.t5 import DecoderSettings, T5Decoder
 from genius.decode.torch_decoder import TorchDecoder
 from genius.doctor.examine import examine
 from genius.errors import InputError, MissingError
+from genius.evaluate.protocol import DEPTH
+from genius.evaluate.run import evaluate_model
 from genius.model import Model
 from genius.quantize.codebooks import CodebookSettings
 from genius.train.gate import verdict_on
 from genius.train.run import Recipe, duration, plan, read_recipe, train_model
-from tests.coded import coded_corpus
+from tests.coded import coded_corpus, replace_codebooks
 from tests.encode.small_towers import use_small_towers, write_small_towers
+from tests.end_to_end.rankings import assert_same_rankings, make_index, rankings, readable
 from tests.oracles.beam import beam_search, ranked_items
 from tests.oracles.trie import Trie
 from tests.recipes import DECODED
@@ -127,6 +129,21 @@ def test_an_index_is_searched_by_the_learned_decoder(
         index.search(query, mode="paper")
 
 
+def test_the_published_method_in_an_evaluation_is_the_mode_paper_of_an_index(
+    trained: Path, miniature: Path, home: Path, tmp_path: Path
+) -> None:
+    tree, cache = Tree(miniature), home / "cache"
+    evaluation = evaluate_model(
+        miniature, trained, split="test", cache=cache, pools=("union",), systems=("genius", "genius+rerank")
+    ).evaluation
+    with make_index(tmp_path / "index", Model.open(trained), tree, cache) as index:
+        for run in evaluation.runs:
+            reranked = run.system == "genius+rerank"
+            results = rankings(index, tree, run.task, k=DEPTH, mode="paper", rerank=reranked)
+            # A network rounds differently with the number of beams, and an item without its image has one.
+            assert_same_rankings(results, readable(run.results, index), tolerance=1e-5)
+
+
 def test_done_is_done_and_a_changed_quantizer_takes_the_decoder_with_it(
     trained: Path, miniature: Path, home: Path
 ) -> None:
@@ -163,14 +180,8 @@ def test_a_broken_quantizer_needs_force(miniature: Path, home: Path) -> None:
     assert recipe.decoder is not None
     model = _train(home, miniature, "sound", dataclasses.replace(recipe, decoder=None))
     random = np.random.default_rng(0)
-    noise = {
-        f"level_{number}": random.normal(size=book.shape).astype(np.float32)
-        for number, book in enumerate(model.quantizer.codebooks)
-    }
-    sound = storage.open(model.path, kind="model")
-    with storage.create(home / "broken", kind="model", format=1, settings=sound.manifest.settings) as draft:
-        draft.reuse(sound, *(set(sound.manifest.files) - {"codebooks.safetensors"}))
-        save_file(noise, draft.folder / "codebooks.safetensors")
+    noise = [random.normal(size=book.shape).astype(np.float32) for book in model.quantizer.codebooks]
+    replace_codebooks(model.path, noise, home / "broken")
     with pytest.raises(InputError, match=r"the quantizer is broken.*to train all the same, say --force"):
         _train(home, miniature, "broken", recipe, force=False)
     broken = Model.open(home / "broken")

@@ -50,13 +50,13 @@ def trained(home: Path, miniature: Path) -> Path:
 
 def test_training_learns_the_miniature(trained: Path, miniature: Path, home: Path) -> None:
     result = evaluate_model(miniature, trained, split="test", cache=home / "cache")
-    # (In the union every picture and text stands three times, in three data sets; one of them counts.)
+    # (In the union every image and text stands three times, in three data sets; one of them counts.)
     assert result.evaluation.value("dense-fair", "local", "mean", "hit@5") > 0.8
     assert result.evaluation.value("dense-fair", "union", "mean", "hit@5") > 0.5
     for run in result.evaluation.runs:
         pool = {item.id for item in Tree(miniature).pool("union" if run.pool == "union" else run.task)}
-        for found in run.results.values():
-            ids = [item for item, _ in found]
+        for ranking in run.results.values():
+            ids = [item for item, _ in ranking]
             assert len(ids) == len(set(ids))
             assert set(ids) <= pool
 
@@ -65,7 +65,7 @@ def test_a_model_embeds_items_and_queries_without_torch_as_from_cached_features(
     trained: Path, miniature: Path
 ) -> None:
     model = Model.open(trained, threads=1)
-    items = [item for item in Tree(miniature) if not item.id.endswith(":90")][:20]  # one picture is missing
+    items = [item for item in Tree(miniature) if not item.id.endswith(":90")][:20]  # one image is missing
     vectors = model.embed_items(items)
     assert vectors.shape == (20, model.width)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
@@ -127,7 +127,7 @@ def test_the_commands(trained: Path, miniature: Path, home: Path, tmp_path: Path
 
 
 def test_the_query_s_own_item_can_be_left_out(trained: Path, miniature: Path, home: Path) -> None:
-    """In task 4 the query's picture is an item of the pool, and here its only positive."""
+    """In task 4 the query's image is an item of the pool, and here its only positive."""
     with_it = evaluate_model(miniature, trained, split="test", cache=home / "cache", tasks=["webqa_task4"])
     without = evaluate_model(
         miniature, trained, split="test", cache=home / "cache", tasks=["webqa_task4"], exclude=True
@@ -135,7 +135,7 @@ def test_the_query_s_own_item_can_be_left_out(trained: Path, miniature: Path, ho
     assert with_it.evaluation.value("dense-fair", "local", "webqa_task4", "hit@1") > 0
     assert without.evaluation.value("dense-fair", "local", "webqa_task4", "hit@10") == 0
     for run in without.evaluation.runs:
-        assert all(len(found) > 5 for found in run.results.values())
+        assert all(len(ranking) > 5 for ranking in run.results.values())
 
 
 def test_a_tree_without_training_pairs(own_miniature: Path, home: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_model_folder_that_is_something_else(home: Path, trained: Path) -> Non
         Model.open(home / "towers")
 
 
-def test_an_item_s_picture_that_is_missing_is_named(trained: Path, miniature: Path) -> None:
+def test_an_item_s_image_that_is_missing_is_named(trained: Path, miniature: Path) -> None:
     broken = next(item for item in Tree(miniature) if item.id.endswith(":90"))
     with pytest.raises(InputError, match=r"gone.jpg: cannot read image"):
         Model.open(trained).embed_items([Item("a", "fine"), broken])

@@ -15,10 +15,8 @@ pytest.importorskip("matplotlib")
 
 import torch
 from PIL import Image
-from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
-from genius import storage
 from genius.cli import app
 from genius.corpus.items import read_items
 from genius.corpus.queries import read_queries
@@ -30,6 +28,7 @@ from genius.errors import InputError, MissingError
 from genius.model import Model
 from genius.quantize.codebooks import Codebooks
 from genius.train.run import read_recipe, train_model
+from tests.coded import replace_codebooks
 from tests.encode.small_towers import write_small_towers
 from tests.recipes import CODED
 
@@ -68,19 +67,11 @@ def home(tmp_path_factory: pytest.TempPathFactory, miniature: Path) -> Path:
     modality = torch.from_numpy(items.modality.astype(np.int64))
     books.init(torch.from_numpy(items.vectors), modality, torch.Generator().manual_seed(0))
     arrays = [book.numpy() for book in books.vectors_by_level()]
-    _with_codebooks(folder / "brief", arrays, folder / "good")
+    replace_codebooks(folder / "brief", arrays, folder / "good")
     random = np.random.default_rng(0)
     others = [random.normal(size=array.shape).astype(np.float32) for array in arrays]
-    _with_codebooks(folder / "brief", others, folder / "bad")
+    replace_codebooks(folder / "brief", others, folder / "bad")
     return folder
-
-
-def _with_codebooks(model: Path, books: list[np.ndarray], out: Path) -> None:
-    artifact = storage.open(model, kind="model")
-    others = {f"level_{number}": book for number, book in enumerate(books)}
-    with storage.create(out, kind="model", format=1, settings=artifact.manifest.settings) as draft:
-        draft.reuse(artifact, *(set(artifact.manifest.files) - {"codebooks.safetensors"}))
-        save_file(others, draft.folder / "codebooks.safetensors")
 
 
 @pytest.fixture(autouse=True)

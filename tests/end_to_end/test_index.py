@@ -46,20 +46,27 @@ def index(
 
 
 def hits(*arguments: str | Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(run("search", *arguments, "--json").stdout)["hits"]
-    return found
+    shown: list[dict[str, Any]] = json.loads(run("search", *arguments, "--json").stdout)["hits"]
+    return shown
+
+
+def ids(hits: list[dict[str, Any]]) -> list[str]:
+    return [hit["item"]["id"] for hit in hits]
+
+
+def modalities(hits: list[dict[str, Any]]) -> set[str]:
+    return {hit["item"]["modality"] for hit in hits}
 
 
 def test_search_by_text_image_and_both(index: Path, tmp_path: Path) -> None:
-    found = hits(index, "the red one", "--want", "image", "-k", "5")
-    assert [hit["rank"] for hit in found] == [1, 2, 3, 4, 5]
-    assert {hit["modality"] for hit in found} == {"image"}
-    assert {len(hit["code"]) for hit in found} == {4}
-    picture = write_square(tmp_path / "red.jpg")
-    assert len(hits(index, "--image", picture)) == 10
-    assert len(hits(index, "the same", "--image", picture, "-k", "3", "--beam", "1")) == 3
-    steered = hits(index, "red", "--instruction", "Find a text that matches this text.")
-    assert {hit["modality"] for hit in steered} == {"text"}
+    images = hits(index, "the red one", "--want", "image", "-k", "5")
+    assert [hit["rank"] for hit in images] == [1, 2, 3, 4, 5]
+    assert modalities(images) == {"image"}
+    assert {len(hit["code"]) for hit in images} == {4}
+    image = write_square(tmp_path / "red.jpg")
+    assert len(hits(index, "--image", image)) == 10
+    assert len(hits(index, "the same", "--image", image, "-k", "3", "--beam", "1")) == 3
+    assert modalities(hits(index, "red", "--instruction", "Find a text that matches this text.")) == {"text"}
     plain = hits(index, "red", "--plain")
     assert [hit["score"] for hit in plain] == sorted((hit["score"] for hit in plain), reverse=True)
     published = hits(index, "red", "--mode", "paper")
@@ -68,17 +75,18 @@ def test_search_by_text_image_and_both(index: Path, tmp_path: Path) -> None:
 
 def test_tables_for_people(index: Path) -> None:
     table = run("search", index, "a red square", "--want", "text", "-k", "2").stdout
-    found = hits(index, "a red square", "--want", "text", "-k", "2")
-    for hit in found:
-        said = [str(hit["rank"]), f"{hit['score']:.4f}", hit["id"], "text"]
+    texts = hits(index, "a red square", "--want", "text", "-k", "2")
+    for hit in texts:
+        columns = [str(hit["rank"]), f"{hit['score']:.4f}", hit["item"]["id"], "text"]
         lines = [line.split() for line in table.splitlines()]
-        (line,) = [line for line in lines if line[:4] == said]
+        (line,) = [line for line in lines if line[:4] == columns]
         assert line[-4:] == list(map(str, hit["code"]))
     path = run("search", index, "a red square", "--want", "text", "-k", "1", "--explain").stdout
     rows = [line.split() for line in path.splitlines()]
-    assert rows[0][:3] == ["1.", found[0]["id"], "(text),"]
-    for level, (code, below) in enumerate(zip(found[0]["code"], found[0]["below"], strict=True), 1):
-        assert [row[:2] + row[-1:] for row in rows].count([str(level), str(code), str(below)]) == 1
+    assert rows[0][:3] == ["1.", texts[0]["item"]["id"], "(text),"]
+    levels = zip(texts[0]["code"], texts[0]["prefix_counts"], strict=True)
+    for level, (code, count) in enumerate(levels, 1):
+        assert [row[:2] + row[-1:] for row in rows].count([str(level), str(code), str(count)]) == 1
     assert "note: the text is longer" in run("search", index, "red " * 500).stderr
 
 
@@ -120,9 +128,9 @@ def test_several_workers_make_the_same_index(
 ) -> None:
     monkeypatch.setattr(pipeline, "default_cache", lambda: tmp_path / "cache")  # (all is encoded again)
     run("index", miniature, "-m", coded_model, "-o", tmp_path / "made", "--workers", "2")
-    one, two = hits(index, "red", "-k", "99"), hits(tmp_path / "made", "red", "-k", "99")
-    assert {hit["id"] for hit in one} == {hit["id"] for hit in two}
-    assert [hit["score"] for hit in one] == pytest.approx([hit["score"] for hit in two], abs=0.02)
+    single, several = hits(index, "red", "-k", "99"), hits(tmp_path / "made", "red", "-k", "99")
+    assert set(ids(single)) == set(ids(several))
+    assert [hit["score"] for hit in single] == pytest.approx([hit["score"] for hit in several], abs=0.02)
 
 
 @pytest.mark.parametrize("kept", ["fp16", "none"])
@@ -132,20 +140,21 @@ def test_an_index_may_keep_less_of_its_items(
     made = tmp_path / "made"
     run("index", miniature, "-m", coded_model, "-o", made, "--workers", "1", "--embeddings", kept)
     assert kept in run("show", made).stdout
-    usual, found = hits(index, "red", "-k", "99"), hits(made, "red", "-k", "99")
-    assert {hit["id"] for hit in found} == {hit["id"] for hit in usual}
+    usual, ranked = hits(index, "red", "-k", "99"), hits(made, "red", "-k", "99")
+    assert set(ids(ranked)) == set(ids(usual))
     if kept == "fp16":
-        assert [hit["score"] for hit in found] == pytest.approx([hit["score"] for hit in usual], abs=1e-3)
-    near = hits(made, "--near", found[0]["id"], "-k", "3")
-    assert len(near) == 3 and found[0]["id"] not in {hit["id"] for hit in near}
-    run("remove", made, found[0]["id"])
+        assert [hit["score"] for hit in ranked] == pytest.approx([hit["score"] for hit in usual], abs=1e-3)
+    best = ids(ranked)[0]
+    near = hits(made, "--near", best, "-k", "3")
+    assert len(near) == 3 and best not in ids(near)
+    run("remove", made, best)
     run("compact", made)
-    assert [hit["id"] for hit in hits(made, "red", "-k", "98")] == [hit["id"] for hit in found[1:]]
+    assert ids(hits(made, "red", "-k", "98")) == ids(ranked)[1:]
     with pytest.raises(InputError, match=f"keeps {kept}"):
         run("index", miniature, "-m", coded_model, "-o", made, "--embeddings", "int8")
 
 
-def test_a_damaged_index_is_said(index: Path) -> None:
+def test_a_damaged_index_is_refused(index: Path) -> None:
     file = index / "segments/00000001/hi.npy"
     whole = file.read_bytes()
     try:
@@ -158,7 +167,7 @@ def test_a_damaged_index_is_said(index: Path) -> None:
 
 
 @pytest.fixture
-def living(coded_model: Path, tmp_path: Path) -> Path:
+def changing(coded_model: Path, tmp_path: Path) -> Path:
     """An index of four texts, free to be changed."""
     rows = [
         {"id": "1", "text": "A red square.", "brand": "acme", "price": 10},
@@ -172,35 +181,35 @@ def living(coded_model: Path, tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-def test_add_remove_compact(living: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_add_remove_compact(changing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "more.jsonl").write_text('{"id": "5", "text": "A pair."}\n{"id": "1", "text": "Changed."}\n')
-    added = run("add", living, tmp_path / "more.jsonl").stdout
+    added = run("add", changing, tmp_path / "more.jsonl").stdout
     assert "5 items; 1 added now, 1 replaced, 0 known before" in " ".join(added.split())
-    assert hits(living, "changed", "-k", "9")[0]["text"] is not None
-    removed = run("remove", living, "2", "2", "nobody")
+    assert {hit["item"]["id"]: hit["item"]["text"] for hit in hits(changing, "changed")}["1"] == "Changed."
+    removed = run("remove", changing, "2", "2", "nobody")
     assert "1 removed, 4 items left" in removed.stdout
     assert "1 ids are not in the index" in removed.stderr
     (tmp_path / "gone.txt").write_text("3\n\n4\n")
-    assert "2 removed, 2 items left" in run("remove", living, "--from", tmp_path / "gone.txt").stdout
+    assert "2 removed, 2 items left" in run("remove", changing, "--from", tmp_path / "gone.txt").stdout
     runner = CliRunner()
-    shown = runner.invoke(app, ["remove", str(living), "--from", "-"], input="5\n", catch_exceptions=False)
+    shown = runner.invoke(app, ["remove", str(changing), "--from", "-"], input="5\n", catch_exceptions=False)
     assert "1 removed, 1 items left" in shown.stdout
-    assert {hit["id"] for hit in hits(living, "red")} == {"1"}
-    assert "1 items; " in run("compact", living).stdout
-    assert "yes, every byte" in run("show", living, "--verify").stdout
+    assert ids(hits(changing, "red")) == ["1"]
+    assert "1 items; " in run("compact", changing).stdout
+    assert "yes, every byte" in run("show", changing, "--verify").stdout
     with pytest.raises(InputError, match="no ids: name some"):
-        run("remove", living)
+        run("remove", changing)
     with pytest.raises(InputError, match="cannot read"):
-        run("remove", living, "--from", tmp_path / "nothing.txt")
+        run("remove", changing, "--from", tmp_path / "nothing.txt")
     (tmp_path / "bytes").write_bytes(b"\xff")
     with pytest.raises(InputError, match="no text in UTF-8"):
-        run("remove", living, "--from", tmp_path / "bytes")
+        run("remove", changing, "--from", tmp_path / "bytes")
     with pytest.raises(InputError, match="there is nothing here"):
-        run("add", living, tmp_path / "nowhere")
+        run("add", changing, tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "ids"),
+    ("arguments", "expected"),
     [
         (["red", "--where", "brand=acme"], {"1", "2"}),
         (["red", "--where", "brand=acme", "--where", "price<50"], {"1"}),
@@ -213,11 +222,13 @@ def test_add_remove_compact(living: Path, tmp_path: Path, monkeypatch: pytest.Mo
         (["--near", "1", "--want", "image"], set()),
     ],
 )
-def test_searches_among_some(living: Path, arguments: list[str], ids: set[str]) -> None:
-    assert {hit["id"] for hit in hits(living, *arguments)} == ids
+def test_searches_among_some(changing: Path, arguments: list[str], expected: set[str]) -> None:
+    assert set(ids(hits(changing, *arguments))) == expected
 
 
-def test_what_can_not_be_searched_among_is_said(living: Path) -> None:
+def test_conditions_that_nothing_fulfils(changing: Path) -> None:
     with pytest.raises(InputError, match="is no condition"):
-        run("search", living, "red", "--where", "brand")
-    assert "nothing in the index is left" in run("search", living, "red", "--where", "a=b").stderr
+        run("search", changing, "red", "--where", "brand")
+    assert (
+        "nothing in the index fulfils this filter" in run("search", changing, "red", "--where", "a=b").stderr
+    )

@@ -117,7 +117,7 @@ def records(miniature: Path) -> tuple[list[Item], list[Query]]:
 
 
 def tuned_parts(model: Path) -> tuple[Any, Any, Any]:
-    """The tuned CLIP, its tokenizer and its preparation of pictures, all of them transformers' own."""
+    """The tuned CLIP, its tokenizer and its preparation of images, all of them transformers' own."""
     folder = model / "towers"
     return (
         transformers.CLIPModel.from_pretrained(folder).eval(),
@@ -127,8 +127,8 @@ def tuned_parts(model: Path) -> tuple[Any, Any, Any]:
 
 
 def unit(rows: Any) -> np.ndarray:
-    found = np.stack([np.asarray(row) for row in rows])
-    return found / np.linalg.norm(found, axis=1, keepdims=True)
+    vectors = np.stack([np.asarray(row) for row in rows])
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def cleaned(text: str | None) -> str:
@@ -136,7 +136,7 @@ def cleaned(text: str | None) -> str:
     return "" if not text else text[0].upper() + text[1:].rstrip(".") + "."
 
 
-def asked(query: Query) -> str:
+def text_of(query: Query) -> str:
     return f"{cleaned(query.instruction)} {cleaned(query.text)}".strip()
 
 
@@ -162,7 +162,7 @@ def test_the_sum_of_a_tuned_clip(trained: Trained, miniature: Path) -> None:
     model = Model.open(path)
     expected = unit(embeddings(item.image, cleaned(item.text)) for item in items)
     np.testing.assert_allclose(model.embed_items(items), expected, atol=1e-3)  # features have 16 bits
-    expected = unit(embeddings(query.image, asked(query)) for query in queries)
+    expected = unit(embeddings(query.image, text_of(query)) for query in queries)
     np.testing.assert_allclose(model.embed_queries(queries), expected, atol=1e-3)
 
 
@@ -185,7 +185,7 @@ def test_the_tokens_of_a_tuned_clip(trained: Trained, miniature: Path) -> None:
     model = Model.open(path)
     expected = unit(embeddings(item.image, cleaned(item.text)) for item in items)
     np.testing.assert_allclose(model.embed_items(items), expected, atol=1e-5)
-    expected = unit(embeddings(query.image, asked(query)) for query in queries)
+    expected = unit(embeddings(query.image, text_of(query)) for query in queries)
     np.testing.assert_allclose(model.embed_queries(queries), expected, atol=1e-5)
     nothing = np.zeros((1, 32), np.float32), np.array([True])
     with pytest.raises(MismatchError, match="embeds pictures and texts by their tokens, so it can't start"):
@@ -211,13 +211,15 @@ def test_evaluation(trained: Trained, miniature: Path, home: Path, fusion_kind: 
         queries = list(tree.queries("test", run.task))
         scores = embedded.embed_queries(queries) @ items.T
         for query, row in zip(queries, scores, strict=True):
-            found = [pair for pair in run.results[query.id] if not pair[0].endswith(":90")]
+            ranking = [pair for pair in run.results[query.id] if not pair[0].endswith(":90")]
             # Cached features have 16 bits, and equal contents any order.
-            np.testing.assert_allclose([score for _, score in found][:20], np.sort(row)[::-1][:20], atol=5e-3)
+            np.testing.assert_allclose(
+                [score for _, score in ranking][:20], np.sort(row)[::-1][:20], atol=5e-3
+            )
 
 
 def test_the_query_s_own_item_can_be_left_out(trained: Trained, miniature: Path, home: Path) -> None:
-    """In task 4 the query's picture is an item of the pool, and here its only positive."""
+    """In task 4 the query's image is an item of the pool, and here its only positive."""
     for fusion_kind, more in (("score", ""), ("tokens", FUSION)):
         path = trained(fusion_kind, more)
         for exclude in (False, True):

@@ -11,9 +11,9 @@ from genius.evaluate.metrics import METRICS, by_query, mean
 ITEMS = [f"{number % 3}:{number}" for number in range(14)]
 
 
-def by_definition(found: list[str], relevant: set[str]) -> dict[str, float]:
+def by_definition(ranking: list[str], relevant: set[str]) -> dict[str, float]:
     """The protocol, written down."""
-    hits = [item in relevant for item in found]
+    hits = [item in relevant for item in ranking]
     gain = sum(hit / math.log2(rank + 2) for rank, hit in enumerate(hits[:10]))
     ideal = sum(1 / math.log2(rank + 2) for rank in range(min(10, len(relevant))))
     return {
@@ -35,13 +35,13 @@ RANKINGS = st.dictionaries(
 
 @given(RANKINGS)
 def test_equals_the_definition(queries: dict[str, tuple[list[str], set[str]]]) -> None:
-    found = by_query(
+    values = by_query(
         {q: ranked for q, (ranked, _) in queries.items()}, {q: sorted(r) for q, (_, r) in queries.items()}
     )
     for metric in METRICS:
         expected = {query: by_definition(*both)[metric] for query, both in queries.items()}
-        assert found[metric] == pytest.approx(expected), metric
-        assert mean(found[metric]) == pytest.approx(sum(expected.values()) / len(expected))
+        assert values[metric] == pytest.approx(expected), metric
+        assert mean(values[metric]) == pytest.approx(sum(expected.values()) / len(expected))
 
 
 def test_the_order_given_decides_where_scores_tie() -> None:
@@ -50,10 +50,10 @@ def test_the_order_given_decides_where_scores_tie() -> None:
         assert by_query({"q": order}, {"q": ["b"]})["mrr"] == {"q": expected}
 
 
-def test_a_query_that_found_nothing_counts_as_a_miss() -> None:
+def test_a_query_without_results_counts_as_a_miss() -> None:
     assert by_query({"q": ["a"]}, {"q": ["a"], "r": ["b"]})["hit@5"] == {"q": 1.0, "r": 0.0}
 
 
 def test_a_positive_that_no_result_could_hold_still_counts_in_true_recall() -> None:
-    found = by_query({"q": ["a"]}, {"q": ["a", "elsewhere"]})
-    assert (found["hit@5"], found["recall@5"]) == ({"q": 1.0}, {"q": 0.5})
+    values = by_query({"q": ["a"]}, {"q": ["a", "elsewhere"]})
+    assert (values["hit@5"], values["recall@5"]) == ({"q": 1.0}, {"q": 0.5})

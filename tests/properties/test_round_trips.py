@@ -84,25 +84,25 @@ def test_mbeir_trees(
             m: [record(Item, folder, row, id=f"30:{next(ids)}") for row in rows]
             for m, rows in drawn[0].items()
         }
-        named, asked = {}, {}
+        named, queries = {}, {}
         for number, rows in drawn[1].items():
             task = Task("own", number)
             named[str(task)] = pools[task.target]
             positives = tuple(item.id for item in pools[task.target][:2])
             shared = {"want": task.target, "positives": positives, "task": number, "dataset": "own"}
-            asked[task] = [record(Query, folder, row, id=f"30:{next(ids)}", **shared) for row in rows]
+            queries[task] = [record(Query, folder, row, id=f"30:{next(ids)}", **shared) for row in rows]
         write_tree(
             Path(folder),
             pools=named,
-            queries={("test", task): rows for task, rows in asked.items()},
+            queries={("test", task): rows for task, rows in queries.items()},
             instructions={},
         )
         tree = Tree(folder, instructed=False)
         assert {str(task): list(tree.pool(task)) for task in tree.tasks("test")} == named
-        assert {task: list(tree.queries("test", task)) for task in tree.tasks("test")} == asked
+        assert {task: list(tree.queries("test", task)) for task in tree.tasks("test")} == queries
         assert {item.id for item in tree} == {item.id for items in named.values() for item in items}
-        for task, queries in asked.items():
-            assert tree.judgements("test", task) == {query.id: list(query.positives) for query in queries}
+        for task, rows in queries.items():
+            assert tree.judgements("test", task) == {query.id: list(query.positives) for query in rows}
         tree.check("test")
 
 
@@ -124,7 +124,7 @@ def test_a_safe_path_stays_below_its_root(path: str) -> None:
         safe = safe_path(path)
     except InputError:
         return
-    root = Path("/root/of/pictures")
+    root = Path("/root/of/images")
     assert not safe.startswith("/")
     assert ".." not in safe.split("/")
     assert root in (root / safe).parents
