@@ -82,7 +82,7 @@ def queries_for(tree: Tree, split: Split, later: set[str], limit: int) -> list[Q
 
 
 def grow(index: Index, tree: Tree, later: set[str], calls: int) -> None:
-    """Add four fifths of the items at once, the rest in calls; three of each call are removed and added again."""
+    """Add four fifths of the items at once and the rest in calls, each of which also replaces three items."""
     index.add([item for item in tree if item.id not in later], cache=default_cache())
     rest: list[Item] = [item for item in tree if item.id in later]
     for call in range(calls):

@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import importlib.util
-import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,11 +12,9 @@ pytest.importorskip("faiss")
 
 from genius.data.mbeir import Tree
 from genius.train.run import read_recipe, train_model
+from tests.benchmarks.scripts import SCRIPTS, RunScript, load
 from tests.encode.small_towers import use_small_towers, write_small_towers
 from tests.recipes import DECODED
-
-SCRIPTS = Path(__file__).parents[2] / "benchmarks"
-Run = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
@@ -49,17 +43,8 @@ def trained(home: Path, miniature: Path) -> Path:
         return train_model(recipe, Tree(miniature), home / "model", cache=home / "cache", force=True).path
 
 
-def load(name: str) -> Any:
-    """A script as a module, made anew."""
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", SCRIPTS / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunScript:
     """Runs a script with arguments; returns what it printed."""
 
     def script(name: str, *arguments: object) -> str:
@@ -68,8 +53,3 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return capsys.readouterr().out
 
     return script
-
-
-def rows(printed: str) -> list[dict[str, Any]]:
-    """The JSON lines of what was printed."""
-    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
