@@ -1,28 +1,29 @@
-"""The paper's findings on the quantizer (its Tables 4 to 6), at our scale: one row for each thing left out.
+"""The paper's findings on the quantizer (its Tables 4 to 6), at our scale: a row for each change.
 
     python benchmarks/findings.py --tree TREE --model MODEL [--steps 200] [--only NAME …]
     python benchmarks/findings.py --tree TREE --model MODEL --decoder-steps 600 [--queries 300]
     python benchmarks/findings.py --tree TREE --model MODEL --split test --final
 
-Every variant is trained anew over the model's stage 0, for the same number of steps, and searches the union
-pool without being told the wanted modality: by codes alone (exhaustively) and by beams scored by geometry.
-With --decoder-steps a learned decoder is trained over each variant's codes, too, and searches by beams; then
-there is also a row for one that is trained without query augmentation. Prints a Markdown table, and a JSON
-line for each row with --json. Stopped, it goes on where it was.
+Every variant is trained on the embeddings of the model (its stage 0), for the same number of steps. Queries
+are searched in the union pool without knowing the wanted modality: exhaustively by codes alone, and by
+beams that geometry scores. With --decoder-steps a learned decoder is trained over each variant's codes and
+searches by beams, too, and there is a row for a decoder that is trained without query augmentation. Prints
+a Markdown table, and with --json a JSON line for each row. When it is stopped and started again, it
+continues.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import ROOT, add_split, check_split, exported, read_splits, trained_on
+from options import add_recipe, add_sample_size, add_split, add_tree_and_model, check_split, script_parser
+from training import export_decoder, training_digest
+from union_pool import code_queries, hit_percent, read_splits
 
-from genius.corpus.coded import CodedCorpus
 from genius.corpus.embedded import EmbeddedCorpus
 from genius.corpus.source import training_view
 from genius.data.mbeir import Tree
@@ -36,16 +37,15 @@ from genius.search.code_pool import CodePool
 from genius.search.dense import nearest
 from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.loop import train
-from genius.train.pairs import hit_rate
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from genius.train.run import read_recipe
 
-AS_IT_IS = "as the recipe has it (modality given)"
+UNCHANGED = "as the recipe has it (modality given)"
 NOT_AUGMENTED = "no augmentation"
 WRONG, PURITY = "wrong modality by codes", "purity of the first semantic code"
 VARIANTS: dict[str, dict[str, Any]] = {
-    AS_IT_IS: {},
-    NOT_AUGMENTED: {},  # the same codes, learned by a decoder that sees queries as they are
+    UNCHANGED: {},
+    NOT_AUGMENTED: {},  # the same codes, for a decoder that is trained on queries as they are
     "modality code learned": {"modality_code": "learned"},
     "modality code by a classifier": {"modality_code": "classifier"},
     "no modality code": {"modality_code": "none"},
@@ -64,27 +64,24 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Train every variant and print what it finds."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--tree", type=Path, required=True)
-    parser.add_argument("--model", type=Path, required=True, help="a model whose stage 0 is taken")
-    parser.add_argument("--recipe", type=Path, default=ROOT / "recipes" / "minibeir.toml")
-    parser.add_argument("--steps", type=int, default=200)
+    """Train every variant, and print its figures."""
+    parser = script_parser(__doc__)
+    add_tree_and_model(parser, "a trained model; its embeddings are used")
+    add_recipe(parser)
+    parser.add_argument("--steps", type=int, default=200, help="of training, for each variant (default: 200)")
     parser.add_argument(
-        "--decoder-steps", type=int, default=0, help="of a decoder for each variant; 0 is off"
+        "--decoder-steps", type=int, default=0, help="of training a decoder for each variant; 0 is none"
     )
-    parser.add_argument("--queries", type=int, default=0, help="of each task, at most; 0 is all")
-    parser.add_argument("--only", nargs="*", choices=list(VARIANTS))
-    parser.add_argument("--work", type=Path, default=Path("out/findings"))
+    add_sample_size(parser, 0)
+    parser.add_argument("--only", nargs="*", choices=list(VARIANTS), metavar="NAME", help="; ".join(VARIANTS))
+    parser.add_argument("--work", type=Path, default=Path("out/findings"), help="where training is kept")
     add_split(parser)
     options = parser.parse_args()
     split = check_split(parser, options)
     model, recipe = Model.open(options.model), read_recipe(options.recipe)
     tree = training_view(Tree(options.tree), model.settings["recipe"])
     settings = recipe.quantizer or QuantizerSettings()
-    training, validation, judged = read_splits(
+    training, validation, measured = read_splits(
         model, tree, ("train", 0), ("val", 0), (split, options.queries)
     )
     systems = ["codes", "geometry", *(["learned"] if options.decoder_steps else [])]
@@ -96,38 +93,42 @@ def main() -> None:
             continue
         changed = vary(settings, options.steps, **VARIANTS[name])
         stage = QuantizerStage(changed, training, validation, seed=recipe.seed)
-        # Variants that come to the same are trained once; another model or setting is another run.
-        folder = options.work / trained_on([training.items.embeddings], recipe.seed, changed)
+        # Variants with equal settings are trained once; another model or setting is another run.
+        folder = options.work / training_digest([training.items.embeddings], recipe.seed, changed)
         train(stage, changed.loop, folder, seed=recipe.seed)
         learned = None
         if options.decoder_steps:
             decoding = decoder_settings(recipe.decoder, options.decoder_steps, name != NOT_AUGMENTED)
             learned = train_decoder(stage, decoding, training, validation, options.work, recipe.seed)
-        figures = judge(stage, judged, learned)
+        figures = measure(stage, measured, learned)
         print(f"| {name} | " + " | ".join(f"{figures[column]:.1f}" for column in columns) + " |", flush=True)
         if options.json:
             print(json.dumps({"variant": name, "split": split, **figures}, ensure_ascii=False), flush=True)
 
 
 def vary(settings: QuantizerSettings, steps: int, **changes: Any) -> QuantizerSettings:
-    """The settings with some of them, or of their codebooks or fusion, changed, trained for so many steps."""
+    """The settings with changes to them, their codebooks or their fusion, for training of `steps` steps."""
     loop = dataclasses.replace(settings.loop, steps=steps, validate_every=steps, save_every=steps)
-    inner = {
-        name: dataclasses.replace(
-            part, **{key: value for key, value in changes.items() if hasattr(part, key)}
-        )
-        for name, part in (("codebooks", settings.codebooks), ("fusion", settings.fusion))
-    }
-    own = {key: value for key, value in changes.items() if hasattr(settings, key)}
-    return dataclasses.replace(settings, loop=loop, **inner, **own)
+    codebooks, fusion = (
+        {key: value for key, value in changes.items() if hasattr(inner, key)}
+        for inner in (settings.codebooks, settings.fusion)
+    )
+    own = {key: value for key, value in changes.items() if key not in codebooks | fusion}
+    return dataclasses.replace(
+        settings,
+        loop=loop,
+        codebooks=dataclasses.replace(settings.codebooks, **codebooks),
+        fusion=dataclasses.replace(settings.fusion, **fusion),
+        **own,
+    )
 
 
 def decoder_settings(settings: DecoderTraining | None, steps: int, augmented: bool) -> DecoderTraining:
-    """The recipe's decoder or the usual one, trained for so many steps on the CPU, validated at the end."""
+    """The recipe's decoder or the default one, for training of `steps` steps on the CPU."""
     settings = settings or DecoderTraining()
     loop = dataclasses.replace(settings.loop, steps=steps, validate_every=steps, save_every=min(steps, 50))
     mix = settings.mix if augmented else "off"
-    # (Variants differ in their levels, so that weights of these would not fit.)
+    # Without weights of levels: variants differ in their number of levels.
     return dataclasses.replace(settings, loop=loop, mix=mix, level_weights=(), device="cpu")
 
 
@@ -139,28 +140,30 @@ def train_decoder(
     work: Path,
     seed: int,
 ) -> Decoder:
-    """A decoder that learned the codes of a variant; what is trained already is read from `work`."""
+    """A decoder trained on the codes of a variant; one that was trained before is read from `work`."""
     quantizer, vectors = stage.quantizer(), stage.all_vectors(training.items)
     codes = quantizer.codes(vectors, training.pool.modality)
-    asked, known = (
-        CodedCorpus(
-            some, vectors, codes, {task: stage.all_vectors(parts) for task, parts in some.queries.items()}
-        )
-        for some in (training, validation)
+    coded, coded_validation = (
+        code_queries(embedded, vectors, codes, stage.all_vectors) for embedded in (training, validation)
     )
-    learned = DecoderStage(settings, quantizer, stage.code_quality().modality_of, asked, known, seed=seed)
-    train(
-        learned, settings.loop, work / f"decoder-{trained_on(quantizer.codebooks, seed, settings)}", seed=seed
-    )
-    return exported(learned)
+    modality_of = stage.code_quality().modality_of
+    decoder_stage = DecoderStage(settings, quantizer, modality_of, coded, coded_validation, seed=seed)
+    folder = work / f"decoder-{training_digest(quantizer.codebooks, seed, settings)}"
+    train(decoder_stage, settings.loop, folder, seed=seed)
+    return export_decoder(decoder_stage)
 
 
-def judge(stage: QuantizerStage, judged: EmbeddedCorpus, learned: Decoder | None = None) -> dict[str, float]:
-    """Figures in percent: hit rates @5 in the union pool by codes and by each decoder, the mean of all tasks,
-    that of text → image, and each task's; how many of the five best by codes are of the wrong modality; and
-    how many items have a first semantic code that stands for their modality."""
-    quantizer, modality = stage.quantizer(), judged.pool.modality
-    codes = quantizer.codes(stage.all_vectors(judged.items), modality)
+def measure(
+    stage: QuantizerStage, measured: EmbeddedCorpus, learned: Decoder | None = None
+) -> dict[str, float]:
+    """Figures in percent, by column.
+
+    Hit rates @5 by codes and by each decoder: the mean of all tasks, that of text → image, and each task's.
+    Of the five best results by codes, how many are of the wrong modality. And how many items have a first
+    semantic code that stands for their modality.
+    """
+    quantizer, modality = stage.quantizer(), measured.pool.modality
+    codes = quantizer.codes(stage.all_vectors(measured.items), modality)
     units, pool = quantizer.units(codes), CodePool(codes, quantizer.codebooks, quantizer.semantic)
     decoders: dict[str, Decoder] = {
         "geometry": Geometry(quantizer.codebooks, stage.code_quality().temperature)
@@ -169,29 +172,29 @@ def judge(stage: QuantizerStage, judged: EmbeddedCorpus, learned: Decoder | None
         decoders["learned"] = learned
     hits: dict[str, dict[Task, float]] = {}
     wrong = []
-    for task in judged.tasks.values():
-        vectors = stage.all_vectors(judged.queries[task.task])
+    for task in measured.tasks.values():
+        vectors = stage.all_vectors(measured.queries[task.task])
         results = {"codes": nearest(vectors, units, 5)[1]}
         for name, decoder in decoders.items():
             positives = [task.positives(query) for query in range(len(task))]
             results[name] = pool.search(decoder, vectors, positives)[0]
-        for system, found in results.items():
-            hit = 100 * hit_rate(task, np.arange(len(task)), found)
+        for system, items in results.items():
+            hit = hit_percent(task, np.arange(len(task)), items)
             hits.setdefault(system, {})[task.task] = hit
         wrong.append(100 * float((modality[results["codes"]] != task.want).mean()))
     level = quantizer.semantic
     table = confusion(codes[:, level], modality, quantizer.sizes[level])
     figures = {WRONG: float(np.mean(wrong)), PURITY: 100 * purity(table)}
     for system, by_task in hits.items():
-        pictures = [hit for task, hit in by_task.items() if is_text_to_image(task)]
+        text_to_image = [hit for task, hit in by_task.items() if is_text_to_image(task)]
         figures[system] = float(np.mean(list(by_task.values())))
-        figures[f"{system}, text → image"] = float(np.mean(pictures)) if pictures else 0.0
+        figures[f"{system}, text → image"] = float(np.mean(text_to_image)) if text_to_image else 0.0
         figures |= {f"{system}, {task}": hit for task, hit in by_task.items()}
     return figures
 
 
 def is_text_to_image(task: Task) -> bool:
-    """Whether texts ask for pictures: what loses most in the paper without a modality code."""
+    """Whether texts ask for images: the tasks that lose most in the paper without a modality code."""
     return (task.query, task.target) == (Modality.TEXT, Modality.IMAGE)
 
 

@@ -1,15 +1,14 @@
-"""What changes and filters cost on a real index, which is copied first.
+"""The cost of changes and filters on a real index, which is copied first.
 
     python benchmarks/live.py INDEX [--adds 100] [--rounds 20] [--json]
 
-Adds texts one at a time, and says how long a call takes and how long it takes until another reader has found
-the item; then searches under filters that leave from one in ten thousand to all items, beside searches
-without one, in turns. Exits 1 if an added item takes a second or more to be found.
+Adds texts one at a time, and measures how long a call takes and how long until another reader finds the
+item. Then it searches with filters that pass from one in ten thousand to all items, in turns with searches
+without a filter. Exits 1 if an added item takes a second or more to be found.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
@@ -17,8 +16,12 @@ import statistics
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from figures import seconds
+from options import add_json, script_parser
 
 from genius import Index, Item
 from genius.display import Table
@@ -29,7 +32,7 @@ SHARES = (0.0001, 0.001, 0.01, 0.1, 0.5, 1.0)
 
 
 def measure_adds(index: Index, reader: Index, count: int) -> dict[str, float]:
-    """Add texts one at a time; each is looked for by another reader."""
+    """Add texts one at a time, and search for each by another reader."""
     adds, finds = [], []
     for warm in (index, reader):
         warm.search("what is loaded and compiled first")
@@ -38,7 +41,7 @@ def measure_adds(index: Index, reader: Index, count: int) -> dict[str, float]:
         start = time.perf_counter()
         index.add([Item(id, text)])
         adds.append(time.perf_counter() - start)
-        reader.search(near=id, k=1)  # which is an error if it does not know the item
+        reader.search(near=id, k=1)  # an error if the reader does not have the item
         finds.append(time.perf_counter() - start)
     return {
         "items": len(index),
@@ -52,17 +55,18 @@ def measure_adds(index: Index, reader: Index, count: int) -> dict[str, float]:
 
 
 def measure_filters(index: Index, rounds: int) -> list[dict[str, Any]]:
-    """Search under filters of each share, the first time and then again, in turns with searches without."""
+    """Search with a filter of each share, once and then again, in turns with searches without a filter."""
     numbers = random.Random(0)
     index.update([{"id": item.id, "metadata": {"share": numbers.random()}} for item in index])
     near = next(iter(index)).id
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for share in SHARES:
         filter = {"share": {"$lt": share}}
-        first = seconds(index, near, filter)
-        turns = [(seconds(index, near, filter), seconds(index, near, None)) for _ in range(rounds)]
+        filtered, unfiltered = (partial(index.search, near=near, filter=each) for each in (filter, None))
+        first = seconds(filtered)
+        turns = [(seconds(filtered), seconds(unfiltered)) for _ in range(rounds)]
         again, without = (statistics.median(times) for times in zip(*turns, strict=True))
-        found.append(
+        rows.append(
             {
                 "share": share,
                 "first_ms": 1000 * first,
@@ -71,23 +75,16 @@ def measure_filters(index: Index, rounds: int) -> list[dict[str, Any]]:
                 "mode": index.search(near=near, filter=filter).mode,
             }
         )
-    return found
-
-
-def seconds(index: Index, near: str, filter: dict[str, Any] | None) -> float:
-    """Of one search, which needs no encoder."""
-    start = time.perf_counter()
-    index.search(near=near, filter=filter)
-    return time.perf_counter() - start
+    return rows
 
 
 def main() -> int:
-    """Run both, and print what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    """Measure both and print; the exit code says whether the bar was held."""
+    parser = script_parser(__doc__)
     parser.add_argument("index", type=Path)
-    parser.add_argument("--adds", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--adds", type=int, default=100, help="items that are added (default: 100)")
+    parser.add_argument("--rounds", type=int, default=20, help="of searches with each filter (default: 20)")
+    add_json(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="genius-bench-") as scratch:
         copy = shutil.copytree(options.index, Path(scratch, "index"))

@@ -1,24 +1,25 @@
-"""How fast M-BEIR candidates are read, beside a plain `json.loads` loop, and in how much memory.
+"""The speed and memory of reading M-BEIR candidates, compared with a plain `json.loads` loop.
 
     python benchmarks/read.py [--lines 2000000] [--rounds 3] [--json]
 
-Writes a pool of its own into a temporary folder, reads it on one core with both, taking turns, and exits 1
-if the bar is missed: 100,000 lines/s and less than 300 MB.
+Writes a pool into a temporary folder and reads it on one core by both in turns; figures are medians. Exits
+1 if a bar is missed: 100,000 lines/s and less than 300 MB.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+from figures import median_seconds, print_figures
+from options import add_json, script_parser
 
 from genius.data.mbeir import TreePool
 
@@ -27,7 +28,7 @@ BAR_MEGABYTES = 300
 
 
 def write_pool(path: Path, lines: int) -> None:
-    """A pool with M-BEIR's fields, a third of it pictures, texts and pairs each."""
+    """Write a pool with M-BEIR's fields: a third images, a third texts, a third pairs."""
     with path.open("w") as file:
         for number in range(lines):
             image = f"mbeir_images/demo_images/{number % 1000:03d}/{number}.jpg" if number % 3 != 1 else None
@@ -44,25 +45,23 @@ def write_pool(path: Path, lines: int) -> None:
 
 
 def read_ours(path: Path) -> int:
-    """Read as `genius` does: parsed, checked, as items, ids unique."""
+    """Read items as `genius` does, parsed and checked; returns how many."""
     return sum(1 for _ in TreePool(path, root=path.parent))
 
 
 def read_plainly(path: Path) -> int:
-    """Read as a script would: parsed, unchecked, as dictionaries."""
+    """Read dictionaries as a short script would, unchecked; returns how many."""
     with path.open() as file:
         return sum(1 for line in file if json.loads(line))
 
 
-def seconds(read: Callable[[Path], int], path: Path, lines: int) -> float:
-    """The time of one pass."""
-    start = time.perf_counter()
+def check_count(read: Callable[[Path], int], path: Path, lines: int) -> None:
+    """Read a pool, and make sure that nothing is missing."""
     assert read(path) == lines
-    return time.perf_counter() - start
 
 
 def peak_megabytes(path: Path) -> float:
-    """The most memory that a fresh process holds while it reads the pool with ours."""
+    """The peak memory of a fresh process that reads the pool as `genius` does."""
     code = "import sys; sys.path.insert(0, sys.argv[2]); import read; read.print_peak(sys.argv[1])"
     here = str(Path(__file__).parent)
     shown = subprocess.run(
@@ -72,43 +71,35 @@ def peak_megabytes(path: Path) -> float:
 
 
 def print_peak(path: str) -> None:
-    """What `peak_megabytes` runs in its process."""
+    """Read a pool and print the peak memory of this process: `peak_megabytes` runs it."""
     read_ours(Path(path))
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def main() -> int:
-    """Measure, print, and say by the exit code whether the bar holds."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--lines", type=int, default=2_000_000)
+    """Measure and print; the exit code says whether the bars were held."""
+    parser = script_parser(__doc__)
+    parser.add_argument("--lines", type=int, default=2_000_000, help="of the pool (default: 2000000)")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true")
+    add_json(parser)
     options = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "mbeir_demo_task0_cand_pool.jsonl")
         write_pool(path, options.lines)
-        times: dict[str, list[float]] = {"ours": [], "plain": []}
-        for _ in range(options.rounds):
-            times["ours"].append(seconds(read_ours, path, options.lines))
-            times["plain"].append(seconds(read_plainly, path, options.lines))
+        readers = {"ours": read_ours, "plain": read_plainly}
+        works = {name: partial(check_count, read, path, options.lines) for name, read in readers.items()}
+        median = median_seconds(works, options.rounds)
         memory = peak_megabytes(path)
-    ours, plain = (statistics.median(times[name]) for name in ("ours", "plain"))
-    result = {
+    figures = {
         "lines": options.lines,
-        "lines_per_second": round(options.lines / ours),
-        "ratio_to_json_loads": round(plain / ours, 2),
+        "lines_per_second": round(options.lines / median["ours"]),
+        "ratio_to_json_loads": round(median["plain"] / median["ours"], 2),
         "peak_megabytes": round(memory),
     }
-    print(
-        json.dumps(result)
-        if options.json
-        else "\n".join(f"{key:22} {value:,}" for key, value in result.items())
-    )
-    return int(result["lines_per_second"] < BAR_LINES_PER_SECOND or memory >= BAR_MEGABYTES)
+    print_figures(figures, as_json=options.json)
+    return int(figures["lines_per_second"] < BAR_LINES_PER_SECOND or memory >= BAR_MEGABYTES)
 
 
 if __name__ == "__main__":

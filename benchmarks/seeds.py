@@ -1,35 +1,35 @@
-"""Tables of what `quality.py` printed, the mean over seeds: by task, local and union, and as a ratio.
+"""Tables of what `quality.py` printed, as means over seeds: by task, local and union, and as ratios.
 
     python benchmarks/quality.py --tree TREE --final --seed 1 > 1.jsonl     # and so on
     python benchmarks/seeds.py 0.jsonl 1.jsonl 2.jsonl [--beside paper=paper.jsonl reference=reference.jsonl]
 
-A row is a task, a column a system: hit rate @5 in percent. Behind the tasks come their mean, the share of
-fair dense search that this is, each file's own mean, and how many items were ranked. Then come the means
-where beams infer the wanted modality, the targets that training showed apart from those that it did not, with
-paired differences of the default and geometry, and the health of the codes.
+A row is a task, a column a system: hit rate @5 in percent. After the tasks come their mean, its ratio to
+the dense baseline, the mean of each file, and the number of items ranked. The next tables have the means of
+searches that infer the wanted modality; targets seen in training and unseen ones, with paired differences
+of `default` and `geometry`; and the health of the codes.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from bars import INFERRED, METRIC, UNSEEN
+from options import script_parser
 
 from genius.display import Table
 
-FAIR, MEAN = "dense-fair", "mean"
+DENSE_BASELINE, MEAN = "dense-fair", "mean"
 LEARNED = ("codes", "geometry", "genius", "genius+rerank")
 SHOWN = {f"{name}{kind}" for name in LEARNED for kind in ("", INFERRED)}
-"""What is shown of a recipe that stands beside another."""
+"""The systems that are shown of a recipe that stands beside another."""
 Key = tuple[str, str, str, str]
 
 
 class Figures:
-    """The figures of some runs, by system, pool, task and metric."""
+    """The figures of several runs, by system, pool, task and metric."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.runs: list[dict[Key, float]] = []
@@ -41,30 +41,34 @@ class Figures:
             )
             self.queries |= {row["task"]: row["queries"] for row in rows if row["metric"] == METRIC}
 
-    def add(self, name: str, path: Path) -> None:
-        """Set the systems of another recipe beside these, under its name: those that its decoder makes."""
-        other = Figures([path]).runs[0]
-        for run in self.runs:
-            run |= {(f"{name}: {key[0]}", *key[1:]): value for key, value in other.items() if key[0] in SHOWN}
+    def add(self, recipe: str, path: Path) -> None:
+        """Add the systems in `SHOWN` of another recipe's run to all runs, under the name of the recipe."""
+        for (system, pool, task, metric), value in Figures([path]).runs[0].items():
+            if system in SHOWN:
+                for run in self.runs:
+                    run[f"{recipe}: {system}", pool, task, metric] = value
 
-    def mean(self, *key: str) -> float | None:
-        """The mean over runs, if all have it."""
-        values = [run.get(key) for run in self.runs]  # type: ignore[call-overload]
-        return None if None in values else float(np.mean(values))
+    def mean(self, system: str, pool: str, task: str, metric: str) -> float | None:
+        """The mean over runs; None unless all have the figure."""
+        key = system, pool, task, metric
+        values = [run[key] for run in self.runs if key in run]
+        return float(np.mean(values)) if len(values) == len(self.runs) else None
 
-    def names(self, place: int, pool: str, metric: str = METRIC) -> list[str]:
-        """What stands at a place of the keys (0: systems, 2: tasks) with a figure of this pool and metric."""
-        return list(dict.fromkeys(key[place] for key in self.runs[0] if (key[1], key[3]) == (pool, metric)))
+    def systems(self, pool: str, metric: str = METRIC) -> list[str]:
+        """The systems that have a figure in this pool by this metric."""
+        return list(dict.fromkeys(key[0] for key in self.runs[0] if (key[1], key[3]) == (pool, metric)))
+
+    def tasks(self, pool: str, metric: str = METRIC) -> list[str]:
+        """The tasks, and their mean, that have a figure in this pool by this metric."""
+        return list(dict.fromkeys(key[2] for key in self.runs[0] if (key[1], key[3]) == (pool, metric)))
 
 
 def main() -> None:
     """Print the tables in Markdown."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("files", nargs="+", type=Path)
+    parser = script_parser(__doc__)
+    parser.add_argument("files", nargs="+", type=Path, help="what quality.py printed, one file per seed")
     parser.add_argument(
-        "--beside", nargs="*", default=[], metavar="NAME=FILE", help="another recipe's figures, one run of it"
+        "--beside", nargs="*", default=[], metavar="NAME=FILE", help="one run of another recipe"
     )
     options = parser.parse_args()
     figures = Figures(options.files)
@@ -72,60 +76,58 @@ def main() -> None:
         name, _, path = beside.partition("=")
         figures.add(name, Path(path))
     for pool in ("union", "local"):
-        if figures.names(0, pool):
+        if figures.systems(pool):
             print(f"{pool} pool:\n\n{by_task(figures, pool).markdown()}")
     print(f"the wanted modality inferred, union pool:\n\n{inferred(figures).markdown()}")
     print(f"seen and unseen targets, union pool:\n\n{seen(figures).markdown()}")
-    print(f"unseen targets, the default less geometry, union pool:\n\n{apart(figures).markdown()}")
+    print(f"unseen targets, default minus geometry, union pool:\n\n{differences(figures).markdown()}")
     print(f"the quantizer:\n\n{quantizer(figures).markdown()}")
 
 
 def by_task(figures: Figures, pool: str) -> Table:
-    """A row for each task, then for the mean and what belongs to it."""
-    systems = [name for name in figures.names(0, pool) if not name.endswith(INFERRED)]
+    """A row for each task; then the mean, its ratio to the dense baseline, each file's mean, items ranked."""
+    systems = [name for name in figures.systems(pool) if not name.endswith(INFERRED)]
     table = Table(("task", "queries", *systems))
-    for task in [*(name for name in figures.names(2, pool) if name != MEAN), MEAN]:
-        table.add(
-            task, figures.queries[task], *(_percent(figures.mean(s, pool, task, METRIC)) for s in systems)
-        )
+    for task in [*(name for name in figures.tasks(pool) if name != MEAN), MEAN]:
+        values = [figures.mean(system, pool, task, METRIC) for system in systems]
+        table.add(task, figures.queries[task], *map(_percent, values))
     means = [figures.mean(system, pool, MEAN, METRIC) for system in systems]
-    dense_baseline = figures.mean(FAIR, pool, MEAN, METRIC)
-    shares = [f"{mean / dense_baseline:.3f}" if mean is not None and dense_baseline else "" for mean in means]
-    table.add("ratio to fair dense", "", *shares)
+    dense_baseline = figures.mean(DENSE_BASELINE, pool, MEAN, METRIC)
+    ratios = [f"{mean / dense_baseline:.3f}" if mean is not None and dense_baseline else "" for mean in means]
+    table.add("ratio to the dense baseline", "", *ratios)
     for number, run in enumerate(figures.runs):
         own = [run.get((system, pool, MEAN, METRIC)) for system in systems]
-        table.add(f"mean, file {number + 1}", "", *(_percent(value) for value in own))
+        table.add(f"mean, file {number + 1}", "", *map(_percent, own))
     items = [figures.mean(system, pool, MEAN, "items") for system in systems]
     table.add("items ranked", "", *("" if count is None else f"{count:,.0f}" for count in items))
     return table
 
 
 def inferred(figures: Figures) -> Table:
-    """A row for each system whose beams were not told the wanted modality."""
+    """A row for each system that inferred the wanted modality."""
     table = Table(("system", "mean"))
-    for system in figures.names(0, "union"):
+    for system in figures.systems("union"):
         if system.endswith(INFERRED):
             table.add(system.removesuffix(INFERRED), _percent(figures.mean(system, "union", MEAN, METRIC)))
     return table
 
 
 def seen(figures: Figures) -> Table:
-    """A row for each system: targets that were a training target and those that were not, by task."""
-    kinds = [f"{METRIC}, {kind}" for kind in ("seen", "unseen")]
-    tasks = [
-        task for task in figures.names(2, "union", kinds[0]) if task in figures.names(2, "union", kinds[1])
-    ]
-    columns = [(task, kind) for task in tasks for kind in kinds if task != MEAN]
-    table = Table(("system", *(f"{task}, {kind.split(', ')[1]}" for task, kind in columns)))
-    for system in figures.names(0, "union", kinds[0]):
+    """A row for each system: hit rates of targets seen in training and of unseen ones, by task."""
+    kinds = {f"{METRIC}, {kind}": kind for kind in ("seen", "unseen")}
+    seen_tasks, unseen_tasks = (figures.tasks("union", metric) for metric in kinds)
+    tasks = [task for task in seen_tasks if task in unseen_tasks and task != MEAN]
+    columns = [(task, metric) for task in tasks for metric in kinds]
+    table = Table(("system", *(f"{task}, {kinds[metric]}" for task, metric in columns)))
+    for system in figures.systems("union", f"{METRIC}, seen"):
         if system.endswith(INFERRED):
             continue
         table.add(system, *(_percent(figures.mean(system, "union", *column)) for column in columns))
     return table
 
 
-def apart(figures: Figures) -> Table:
-    """A row for each task with targets that training did not show: paired differences of hit rates."""
+def differences(figures: Figures) -> Table:
+    """A row for each task with unseen targets: paired differences of hit rates."""
     table = Table(("task", "mean", "95 % from", "to"))
     for task in dict.fromkeys(key[2] for key in figures.runs[0] if key[0] == UNSEEN):
         table.add(task, *(figures.mean(UNSEEN, "union", task, name) for name in ("mean", "low", "high")))
@@ -133,7 +135,7 @@ def apart(figures: Figures) -> Table:
 
 
 def quantizer(figures: Figures) -> Table:
-    """A row for each figure of the codes' health: its mean, and that of each file."""
+    """A row for each figure of the codes' health: its mean, and its value in each file."""
     table = Table(("figure", "mean", *(f"file {number + 1}" for number in range(len(figures.runs)))))
     for key in figures.runs[0]:
         if key[0] == "quantizer":

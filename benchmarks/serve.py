@@ -1,13 +1,13 @@
-"""A service beside the same searches without HTTP: throughput, times, batches, memory, and adding meanwhile.
+"""The speed of a service, compared with searches without HTTP; its memory; additions during searches.
 
     python benchmarks/serve.py INDEX [--workers 2] [--clients 1 8 32 128] [--seconds 10] [--requests 50000]
 
-Text queries, encoder included, made from texts of the index. The index is copied before items are added. The
-load comes from this process, on the same cores; what it uses itself is discounted: a rate is per core-second
-that was left to the service. Its throughput is that of the most clients: the searches alone are in batches of
-32, and those of two workers are only if 128 clients wait, half of them while others are searched. Exits 1 if
-the service reaches less than 0.8 of what its searches reach alone, if its memory grows, or if an item takes
-a second to be found.
+Text queries, made from texts of the index; encoding is included. The index is copied before items are
+added. The load comes from this process, on the same cores, and what it uses itself is discounted: a rate is
+per core-second that was left to the service. The service's rate is the one with the most clients: searches
+without HTTP run in batches of 32, and two workers fill such batches only if 128 clients wait. Exits 1 if
+the service reaches less than 0.8 of the rate without HTTP, if its memory grows, or if an added item takes a
+second to be found.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from options import script_parser
+
 import genius
 from genius.runtime import cores
 
@@ -42,7 +44,7 @@ BAR_FOUND = 1.0
 
 @dataclass
 class Load:
-    """What a load measured."""
+    """A load on the service: seconds in all and of this process, the time of each answer, and refusals."""
 
     seconds: float = 0.0
     own_seconds: float = 0.0
@@ -51,20 +53,20 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Answers a second."""
+        """Answers per second."""
         return len(self.times) / self.seconds
 
     @property
-    def rate_of_a_core(self) -> float:
-        """Answers a core-second that was left to the service."""
+    def rate_per_core(self) -> float:
+        """Answers per core-second that was left to the service."""
         return len(self.times) / (self.seconds * cores() - self.own_seconds)
 
     def line(self, name: str) -> str:
-        """For people."""
+        """The figures as text."""
         times = sorted(self.times)
-        half, most = (1000 * times[int(share * (len(times) - 1))] for share in (0.5, 0.99))
+        median, slow = (1000 * times[int(share * (len(times) - 1))] for share in (0.5, 0.99))
         return (
-            f"{name:24} {self.rate:8.1f} requests/s   p50 {half:7.1f} ms   p99 {most:7.1f} ms   "
+            f"{name:24} {self.rate:8.1f} requests/s   p50 {median:7.1f} ms   p99 {slow:7.1f} ms   "
             f"{self.refused} refused"
         )
 
@@ -74,14 +76,14 @@ class Load:
 
 @contextmanager
 def service(index: Path, workers: int, batch: int) -> Iterator[tuple[str, int]]:
-    """`genius serve` on a free port: its address, and its process."""
+    """Runs `genius serve` on a free port: its address, and its process id."""
     command = [sys.executable, "-c", "from genius.cli import main; main()", "serve", str(index)]
     command += ["--port", "0", "--workers", str(workers), "--batch", str(batch)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         url = process.stdout.readline().split(" at ")[1].split()[0]
-        for _ in range(20 * workers):  # each worker should have answered; a connection is one worker's
+        for _ in range(20 * workers):  # until each worker has answered; a connection belongs to one worker
             with genius.Client(url) as client:
                 client.search("ready", k=1)
         yield url, process.pid
@@ -91,32 +93,32 @@ def service(index: Path, workers: int, batch: int) -> Iterator[tuple[str, int]]:
 
 
 def memory(pid: int) -> int:
-    """Bytes that a process and its children have for themselves."""
+    """The private memory of a process and its children, in bytes."""
     total = 0
-    for one in (pid, *children(pid)):
-        for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines():
+    for process in (pid, *children(pid)):
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
             if line.startswith(("Private_Dirty:", "Private_Clean:")):
                 total += 1024 * int(line.split()[1])
     return total
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process started."""
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """The ids of the processes that a process started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 # --- the load
 
 
 def request(text: str, k: int) -> bytes:
-    """A search as it goes over the wire."""
+    """An HTTP request for a search."""
     body = json.dumps({"text": text, "k": k}).encode()
     lines = ("POST /search HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json")
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
-async def answer(reader: asyncio.StreamReader) -> int:
-    """Read one answer; its status."""
+async def read_status(reader: asyncio.StreamReader) -> int:
+    """Read one answer, and return its status."""
     head = await reader.readuntil(b"\r\n\r\n")
     lower = head.lower()
     start = lower.index(b"content-length:") + 15
@@ -124,13 +126,13 @@ async def answer(reader: asyncio.StreamReader) -> int:
     return int(head[9:12])
 
 
-async def client(port: int, queries: Iterator[bytes], load: Load, until: float, most: int) -> None:
-    """One client: a request after the other on one connection."""
+async def client(port: int, queries: Iterator[bytes], load: Load, until: float, max_answers: int) -> None:
+    """One client: requests one after another on one connection, until a time or a number of answers."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    while time.perf_counter() < until and len(load.times) < most:
+    while time.perf_counter() < until and len(load.times) < max_answers:
         began = time.perf_counter()
         writer.write(next(queries))
-        if await answer(reader) == 200:
+        if await read_status(reader) == 200:
             load.times.append(time.perf_counter() - began)
         else:
             load.refused += 1
@@ -139,16 +141,16 @@ async def client(port: int, queries: Iterator[bytes], load: Load, until: float, 
 
 
 def put_under_load(
-    url: str, texts: Sequence[str], clients: int, seconds: float, k: int, most: int = 1 << 60
+    url: str, texts: Sequence[str], clients: int, seconds: float, k: int, max_answers: int = 1 << 60
 ) -> Load:
-    """Some clients at the same time, for so long or so many requests."""
+    """Several clients at the same time, for `seconds` or until `max_answers`."""
     port = int(url.rpartition(":")[2])
     queries = (request(f"{text} {number}", k) for number, text in enumerate(itertools.cycle(texts)))
     load = Load()
 
     async def run() -> None:
         until = time.perf_counter() + seconds
-        await asyncio.gather(*(client(port, queries, load, until, most) for _ in range(clients)))
+        await asyncio.gather(*(client(port, queries, load, until, max_answers) for _ in range(clients)))
 
     own, began = _own_seconds(), time.perf_counter()
     asyncio.run(run())
@@ -165,41 +167,42 @@ def _own_seconds() -> float:
 
 
 def in_process(index: Path, texts: Sequence[str], workers: int, seconds: float, k: int) -> Load:
-    """The same searches in as many processes, in batches, without a service."""
+    """The same searches in as many processes, in batches, without HTTP."""
     context = multiprocessing.get_context("spawn")
-    ready, go, found = context.Barrier(workers + 1), context.Event(), context.SimpleQueue()
+    ready, go, counts = context.Barrier(workers + 1), context.Event(), context.SimpleQueue()
     processes = [
         context.Process(
-            target=_search_alone, args=(index, texts, workers, place, seconds, k, ready, go, found)
+            target=_search_batches, args=(index, texts, workers, worker, seconds, k, ready, go, counts)
         )
-        for place in range(workers)
+        for worker in range(workers)
     ]
     for process in processes:
         process.start()
     ready.wait()
     began = time.perf_counter()
     go.set()
-    done = sum(found.get() for _ in processes)
+    done = sum(counts.get() for _ in processes)
     load = Load(seconds=time.perf_counter() - began, times=[0.0] * done)
     for process in processes:
         process.join()
     return load
 
 
-def _search_alone(
+def _search_batches(
     index: Path,
     texts: Sequence[str],
     workers: int,
-    place: int,
+    worker: int,
     seconds: float,
     k: int,
     ready: Any,
     go: Any,
-    found: Any,
+    counts: Any,
 ) -> None:
+    """Search for `seconds` after `go`, and put the number of searches into `counts`."""
     from genius.serve.server import share_of_cores
 
-    with share_of_cores(workers, place):
+    with share_of_cores(workers, worker):
         opened = genius.Index.open(index)
         opened.search("ready", k=1)
     queries = (f"{text} {number}" for number, text in enumerate(itertools.cycle(texts)))
@@ -208,22 +211,22 @@ def _search_alone(
     until, done = time.perf_counter() + seconds, 0
     while time.perf_counter() < until:
         done += len(opened.search_many(list(itertools.islice(queries, BATCH)), k=k))
-    found.put(done)
+    counts.put(done)
 
 
-# --- adding meanwhile
+# --- adding during searches
 
 
 @dataclass
-class Adding:
-    """What adding items one by one measured: the seconds of each call, and those until its item was found."""
+class Additions:
+    """Items added one by one: seconds in all, of each call, and until each item was found."""
 
     seconds: float = 0.0
     adds: list[float] = field(default_factory=list)
     finds: list[float] = field(default_factory=list)
 
     def line(self) -> str:
-        """For people."""
+        """The figures as text."""
         (add, slowest_add), (find, slowest_find) = (
             (statistics.median(times), max(times)) for times in (self.adds, self.finds)
         )
@@ -234,91 +237,95 @@ class Adding:
         )
 
 
-def add_meanwhile(url: str, texts: Sequence[str], seconds: float, k: int) -> Adding:
-    """Items added one by one while 8 clients search, each looked for as soon as it is added."""
+def add_during_searches(url: str, texts: Sequence[str], seconds: float, k: int) -> Additions:
+    """Add items one by one while 8 clients search, and search for each as soon as it is added."""
     context = multiprocessing.get_context("spawn")
     searching = context.Process(target=put_under_load, args=(url, list(texts), 8, seconds + 5, k))
     searching.start()
-    measured, began = Adding(), time.perf_counter()
-    with genius.Client(url) as added:
+    measured, began = Additions(), time.perf_counter()
+    with genius.Client(url) as service_client:
         while time.perf_counter() < began + seconds:
             number, start = len(measured.adds), time.perf_counter()
-            added.add(
-                [genius.Item(f"added {number}", texts[number % len(texts)], metadata={"added": number})]
-            )
+            text = texts[number % len(texts)]
+            service_client.add([genius.Item(f"added {number}", text, metadata={"added": number})])
             measured.adds.append(time.perf_counter() - start)
-            found = added.search(texts[number % len(texts)], k=1, filter={"added": number})
-            assert [hit.item.id for hit in found] == [f"added {number}"]
+            hits = service_client.search(text, k=1, filter={"added": number})
+            assert [hit.item.id for hit in hits] == [f"added {number}"]
             measured.finds.append(time.perf_counter() - start)
         measured.seconds = time.perf_counter() - began
     searching.join()
     return measured
 
 
+# --- all measurements
+
+
 def main() -> int:
-    """Measure, print, and say by the exit code whether the bars hold."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Measure and print; the exit code says whether the bars were held."""
+    parser = script_parser(__doc__)
     parser.add_argument("index", type=Path)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 128])
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--workers", type=int, default=2, help="processes of the service (default: 2)")
+    parser.add_argument(
+        "--clients", type=int, nargs="+", default=[1, 8, 32, 128], help="at a time (default: 1 8 32 128)"
+    )
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each load (default: 10)")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--requests", type=int, default=50_000, help="for the memory; 0 leaves it out")
-    parser.add_argument("-k", type=int, default=10)
-    asked = parser.parse_args()
-    with genius.Index.open(asked.index) as index:
+    parser.add_argument(
+        "--requests", type=int, default=50_000, help="after which memory is compared; 0 leaves it out"
+    )
+    parser.add_argument("-k", type=int, default=10, help="results of a search (default: 10)")
+    options = parser.parse_args()
+    with genius.Index.open(options.index) as index:
         texts = [item.text for item in itertools.islice(index, 20_000) if item.text][:2000] or ["a picture"]
         print(
-            f"{len(index):,} items, {asked.workers} workers, {cores()} cores, {time.strftime('%Y-%m-%d')}, "
+            f"{len(index):,} items, {options.workers} workers, {cores()} cores, {time.strftime('%Y-%m-%d')}, "
             f"Python {platform.python_version()}, genius {genius.__version__}"
         )
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "index")
-        shutil.copytree(asked.index, copy)
-        return int(not all(measure(copy, texts, asked)))
+        shutil.copytree(options.index, copy)
+        return int(not all(measure(copy, texts, options)))
 
 
-def measure(index: Path, texts: list[str], asked: argparse.Namespace) -> list[bool]:
-    """All measurements; whether each bar holds."""
-    most = max(asked.clients)
-    batched, single, alone = [], [], []
-    for _ in range(asked.rounds):  # by turns, so that what else runs here meets all of them
-        with service(index, asked.workers, BATCH) as (url, _):
-            for clients in asked.clients:
-                load = put_under_load(url, texts, clients, asked.seconds, asked.k)
+def measure(index: Path, texts: list[str], options: argparse.Namespace) -> list[bool]:
+    """All measurements; whether each bar was held."""
+    batched, single, without_http = [], [], []
+    max_clients = max(options.clients)
+    for _ in range(options.rounds):  # in turns, so that other load on the machine affects all alike
+        with service(index, options.workers, BATCH) as (url, _):
+            for clients in options.clients:
+                load = put_under_load(url, texts, clients, options.seconds, options.k)
                 print(load.line(f"{clients} clients"))
             batched.append(load)
-        with service(index, asked.workers, 1) as (url, _):
-            single.append(put_under_load(url, texts, most, asked.seconds, asked.k))
-            print(single[-1].line(f"{most} clients, no batches"))
-        alone.append(in_process(index, texts, asked.workers, asked.seconds, asked.k))
-        print(f"{'without HTTP':24} {alone[-1].rate:8.1f} searches/s")
-    middle = {
-        name: statistics.median(load.rate_of_a_core for load in loads)
-        for name, loads in (("batched", batched), ("single", single), ("alone", alone))
-    }
-    ratio = middle["batched"] / middle["alone"]
-    print(f"batches make it {middle['batched'] / middle['single']:.2f} times as fast")
+        with service(index, options.workers, 1) as (url, _):
+            single.append(put_under_load(url, texts, max_clients, options.seconds, options.k))
+            print(single[-1].line(f"{max_clients} clients, no batches"))
+        without_http.append(in_process(index, texts, options.workers, options.seconds, options.k))
+        print(f"{'without HTTP':24} {without_http[-1].rate:8.1f} searches/s")
+    batched_rate, single_rate, rate_without_http = (
+        statistics.median(load.rate_per_core for load in loads) for loads in (batched, single, without_http)
+    )
+    ratio = batched_rate / rate_without_http
+    print(f"batches make it {batched_rate / single_rate:.2f} times as fast")
     print(f"of the throughput without HTTP the service reaches {ratio:.2f} (bar {BAR_RATIO})")
-    return [ratio >= BAR_RATIO, *hold(index, texts, asked)]
+    return [ratio >= BAR_RATIO, *measure_long_run(index, texts, options)]
 
 
-def hold(index: Path, texts: list[str], asked: argparse.Namespace) -> list[bool]:
-    """Memory over many requests, and items added meanwhile; whether the bars hold."""
+def measure_long_run(index: Path, texts: list[str], options: argparse.Namespace) -> list[bool]:
+    """Memory over many requests, and items added during searches; whether the bars were held."""
     held = []
-    with service(index, asked.workers, BATCH) as (url, pid):
-        if asked.requests:
-            put_under_load(url, texts, 32, 1e9, asked.k, asked.requests // 10)
+    with service(index, options.workers, BATCH) as (url, pid):
+        if options.requests:
+            warm_up = options.requests // 10
+            put_under_load(url, texts, 32, 1e9, options.k, warm_up)
             before = memory(pid)
-            put_under_load(url, texts, 32, 1e9, asked.k, asked.requests - asked.requests // 10)
+            put_under_load(url, texts, 32, 1e9, options.k, options.requests - warm_up)
             growth = memory(pid) / before - 1
-            print(f"memory {before / 1e6:.0f} MB, and {growth:+.1%} after {asked.requests:,} requests")
+            print(f"memory {before / 1e6:.0f} MB, and {growth:+.1%} after {options.requests:,} requests")
             held.append(growth < BAR_GROWTH)
-        adding = add_meanwhile(url, texts, asked.seconds, asked.k)
-        print(adding.line())
-        held.append(max(adding.finds) < BAR_FOUND)
+        additions = add_during_searches(url, texts, options.seconds, options.k)
+        print(additions.line())
+        held.append(max(additions.finds) < BAR_FOUND)
     return held
 
 

@@ -1,4 +1,4 @@
-"""How long `import genius` and `genius --help` take, as medians.
+"""The time that `import genius` and `genius --help` take: medians of runs in turns.
 
     python benchmarks/start.py [--rounds 9]
 
@@ -7,11 +7,12 @@ Exits 1 if either takes 0.3 s or more.
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import subprocess
 import sys
-import time
+from functools import partial
+
+from figures import median_seconds
+from options import script_parser
 
 BAR_SECONDS = 0.3
 COMMANDS = {
@@ -21,25 +22,16 @@ COMMANDS = {
 }
 
 
-def seconds(command: list[str]) -> float:
-    """The time of one run."""
-    start = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - start
-
-
 def main() -> int:
-    """Measure by turns, print, and say by the exit code whether the bar holds."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Measure and print; the exit code says whether the bar was held."""
+    parser = script_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     rounds = parser.parse_args().rounds
-    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
-    for _ in range(rounds):
-        for name, command in COMMANDS.items():
-            times[name].append(seconds(command))
-    medians = {name: statistics.median(values) for name, values in times.items()}
+    works = {
+        name: partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)
+        for name, command in COMMANDS.items()
+    }
+    medians = median_seconds(works, rounds)
     for name, value in medians.items():
         print(f"{name:16} {value:.3f} s")
     return int(max(medians.values()) >= BAR_SECONDS)

@@ -1,21 +1,22 @@
-"""Transfer: trained without one data set, evaluated on it (the paper's zero-shot experiment), all systems.
+"""Transfer: training without one data set, evaluation on it (the paper's zero-shot experiment), all systems.
 
     python benchmarks/transfer.py --tree TREE --without grocery [--recipe RECIPE] [--beside MODEL]
     python benchmarks/transfer.py --tree TREE --without grocery --split test --final
 
-Neither queries nor items of the data set are shown in training (what is trained is not trained again). Then
-its queries are answered in its own pools and in the union pool of the whole tree. With --beside, a model that
-was trained on everything stands beside it. Hit rate @5 in percent.
+Training uses neither queries nor items of the data set; a model that is trained already is not trained
+again. Then the queries of the data set are searched in its own pools and in the union pool of the whole
+tree. With --beside there are rows for a model that was trained on everything, too. Hit rates @5 in percent.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 from pathlib import Path
 from typing import Any
 
-from measuring import ROOT, add_recipe, add_split, check_split, recipe_of, show
+from figures import print_table
+from options import ROOT, add_split, add_tree, check_split, script_parser
+from training import add_training, recipe_of
 
 from genius.data.mbeir import Split, Tree
 from genius.display import Table
@@ -29,13 +30,11 @@ METRIC = "hit@5"
 
 def main() -> None:
     """Train, evaluate, print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--tree", type=Path, required=True)
-    parser.add_argument("--without", required=True, metavar="DATASET")
+    parser = script_parser(__doc__)
+    add_tree(parser)
+    parser.add_argument("--without", required=True, metavar="DATASET", help="as grocery")
     parser.add_argument("--beside", type=Path, help="a model that was trained on the whole tree")
-    add_recipe(parser)
+    add_training(parser)
     add_split(parser)
     options = parser.parse_args()
     split = check_split(parser, options)
@@ -49,31 +48,41 @@ def main() -> None:
     rows = [
         {"model": name, "split": split, "seed": recipe.seed, **row}
         for name, model in models.items()
-        for row in evaluated(tree, model, split, options.without)
+        for row in evaluate(tree, model, split, options.without)
     ]
     for pool in ("local", "union"):
         tasks = list(dict.fromkeys(row["task"] for row in rows))
         table = Table((f"{pool} pool", "system", *tasks))
         for name, system in dict.fromkeys((row["model"], row["system"]) for row in rows):
-            mine = {
+            values = {
                 row["task"]: row["value"]
                 for row in rows
                 if (row["model"], row["system"], row["pool"]) == (name, system, pool)
             }
-            table.add(name, system, *(mine.get(task) for task in tasks))
-        show(table, [row for row in rows if row["pool"] == pool], as_json=options.json)
+            table.add(name, system, *(values.get(task) for task in tasks))
+        print_table(table, [row for row in rows if row["pool"] == pool], as_json=options.json)
 
 
-def evaluated(tree: Tree, model: Path, split: Split, dataset: str) -> list[dict[str, Any]]:
-    """The hit rates of all systems for the tasks of a data set, and their mean."""
+def evaluate(tree: Tree, model: Path, split: Split, dataset: str) -> list[dict[str, Any]]:
+    """The hit rates of all systems for the tasks of a data set, and their mean.
+
+    Raises InputError if the split has no queries of it.
+    """
     tasks = [str(task) for task in tree.tasks(split) if task.dataset == dataset]
     if not tasks:
         raise InputError(f"{dataset} has no {split} queries", path=tree.path)
-    found = evaluate_model(tree, model, split=split, cache=pipeline.default_cache(), tasks=tasks).evaluation
+    evaluation = evaluate_model(
+        tree, model, split=split, cache=pipeline.default_cache(), tasks=tasks
+    ).evaluation
     return [
-        {"system": one.system, "pool": one.pool, "task": one.task, "value": 100 * one.value}
-        for one in found.measurements
-        if one.metric == METRIC
+        {
+            "system": measured.system,
+            "pool": measured.pool,
+            "task": measured.task,
+            "value": 100 * measured.value,
+        }
+        for measured in evaluation.measurements
+        if measured.metric == METRIC
     ]
 
 

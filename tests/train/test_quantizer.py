@@ -11,7 +11,7 @@ pytest.importorskip("faiss")
 
 from genius.errors import InputError  # noqa: E402
 from genius.train.loop import train  # noqa: E402
-from genius.train.quantizer import QuantizerSettings  # noqa: E402
+from genius.train.quantizer import QuantizerSettings, QuantizerStage  # noqa: E402
 from tests.train.processes import assert_resumes, assert_same_together  # noqa: E402
 from tests.train.small_quantizer import SETTINGS, run, stage  # noqa: E402
 
@@ -67,6 +67,45 @@ def survives(settings: QuantizerSettings, step: int) -> bool:
 def test_dead_codes_restart_until_codebooks_settle() -> None:
     settings = dataclasses.replace(SETTINGS, settle=0.25)  # of 20 steps
     assert [survives(settings, step) for step in (1, 14, 15, 19)] == [False, False, True, True]
+
+
+def residuals(trained: QuantizerStage, turn: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the first semantic level codes in a turn: vectors of queries and of items, less the modality's."""
+    batch = trained._draw(np.random.default_rng([trained.seed, turn]))
+    given = trained.codebooks.arrays()[0]
+    want, modality = trained.queries.want[batch.rows], trained.modality[batch.candidates]
+    with torch.no_grad():
+        queries = trained._vectors(trained.queries.inputs, batch.rows) - given[want]
+        return queries, trained._vectors(trained.items, batch.candidates) - given[modality]
+
+
+def test_a_step_moves_codes_to_the_mean_of_what_they_coded() -> None:
+    """Without memory (decay 0) and without restarts; queries and items count alike."""
+    books = dataclasses.replace(SETTINGS.codebooks, decay=0.0)
+    trained = stage(dataclasses.replace(SETTINGS, codebooks=books, settle=1.0))
+    trained.loss(0, 0)
+    vectors = trained.codebooks.level(0).vectors
+    before, rows = vectors.clone(), torch.cat(residuals(trained, turn=1))
+    trained.loss(1, 0)
+    codes = torch.cdist(rows, before).argmin(1)
+    assert len(codes.unique()) > 8
+    for code, vector in enumerate(vectors):
+        coded = rows[codes == code]
+        torch.testing.assert_close(vector, coded.mean(0) if len(coded) else before[code])
+
+
+def test_a_code_that_only_queries_use_is_restarted_from_an_item() -> None:
+    books = dataclasses.replace(SETTINGS.codebooks, size=40, decay=0.0)
+    trained = stage(dataclasses.replace(SETTINGS, codebooks=books, settle=0.0))
+    trained.loss(0, 0)
+    vectors = trained.codebooks.level(0).vectors
+    queries, items = residuals(trained, turn=1)
+    nearest = torch.cdist(items, vectors).amin(1)
+    query = next(query for query in queries if (nearest < (items - query).norm(dim=1)).all())
+    vectors[7] = query
+    trained.loss(1, 0)
+    assert not torch.equal(vectors[7], query)
+    assert (items - vectors[7]).norm(dim=1).min() < 1e-6
 
 
 def test_k_means_initialises_the_codebooks_again_after_a_share_of_the_steps() -> None:

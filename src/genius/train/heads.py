@@ -63,7 +63,17 @@ class EncoderSettings:
 
 
 class EncoderStage:
-    """Contrastive training of the heads over frozen features."""
+    """Contrastive training of the heads over frozen features.
+
+    Args:
+        settings: of this stage.
+        encoder: the one that the features are from.
+        features: of all images and texts of the tree.
+        pool: all items.
+        tasks: the queries to train on, and those that validate.
+        prompts: rows of known prompts among the texts, and the modality that each asks for.
+        seed: of the weights and of every draw.
+    """
 
     name = "encoder"
 
@@ -105,10 +115,9 @@ class EncoderStage:
     # --- training
 
     def loss(self, step: int, part: int) -> torch.Tensor:
-        """The contrast of one task's batch (Eq. 2): each query against the batch's positives and more
-        negatives.
+        """The contrast of one task's batch (Eq. 2), each query against the batch's positives and negatives.
 
-        The sum over the heads' members of the mean over queries.
+        It is the mean over queries, summed over the heads' members.
         """
         turn = step * self.settings.loop.accumulate + part
         random = np.random.default_rng([self.seed, turn])

@@ -1,0 +1,53 @@
+"""Stage 0: what its batches are made of, and which modality an instruction asks for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from genius.encode.features import ABSENT  # noqa: E402
+from tests.train import small_heads  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_the_heads_know_which_modality_a_known_prompt_asks_for() -> None:
+    stage = small_heads.stage()
+    prompts = torch.arange(small_heads.ITEMS, small_heads.ITEMS + small_heads.PROMPTS)
+    queries = torch.zeros(len(prompts), dtype=torch.long)
+    absent = stage.images[queries], torch.zeros(len(prompts), dtype=torch.bool)
+    known = torch.ones(len(prompts), dtype=torch.bool)
+    with torch.no_grad():
+        wants = stage.heads.queries(absent, (stage.texts[queries], known), (stage.texts[prompts], known))[1]
+    assert wants.argmax(1).tolist() == [0, 1, 2, 0, 1, 2]
+    assert not any(parameter.requires_grad for parameter in stage.heads.wants.parameters())
+
+
+def test_negatives_are_training_targets_of_the_wanted_modality_and_given_hard_ones() -> None:
+    stage = small_heads.stage()
+    for number, task in enumerate(stage.train_tasks):
+        rows = np.arange(12)
+        drawn = stage._draw_negatives(number, rows, np.random.default_rng(0))
+        easy, hard = drawn[:8], drawn[8:].reshape(-1, small_heads.SETTINGS.hard_negatives)
+        assert len(set(easy)) == 8  # all that there are: fewer than the settings ask for
+        assert set(easy) == set(task.items.tolist())
+        given = [task.negatives[row] for row in rows if len(task.negatives[row])]
+        assert len(hard) == len(given) == 6
+        assert all(set(chosen) <= set(known) for chosen, known in zip(hard, given, strict=True))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3, 1.0])
+def test_a_share_of_queries_has_no_instruction(dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = small_heads.stage(instruction_dropout=dropout)
+    task, drawn = stage.train_tasks[0], []
+    monkeypatch.setattr(stage, "_queries", lambda contents: [drawn.append(contents.instruction)])
+    for seed in range(40):
+        stage._instructed_queries(task, np.arange(30), np.random.default_rng(seed))
+    prompts = np.concatenate(drawn)
+    assert (prompts == ABSENT).mean() == pytest.approx(dropout, abs=0.05)
+    with_prompt = prompts[prompts != ABSENT]
+    if dropout < 1:
+        assert np.unique(with_prompt).tolist() == task.prompts.tolist()
+        assert (with_prompt == task.prompts[0]).mean() == pytest.approx(0.5, abs=0.1)
