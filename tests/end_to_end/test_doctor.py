@@ -18,9 +18,6 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from genius.cli import app
-from genius.corpus.items import read_items
-from genius.corpus.queries import read_queries
-from genius.corpus.source import open_source
 from genius.data.mbeir import Tree
 from genius.doctor.examine import examine
 from genius.encode import lite, pipeline
@@ -138,20 +135,6 @@ def test_a_learned_modality_code_is_judged_by_what_it_stands_for(home: Path, min
     assert table.sum() == 102
     assert health.purity == pytest.approx(table.max(axis=1).sum() / 102)
     assert health.code_spec.modality_code == "learned"
-
-
-def test_a_sample_of_queries_keeps_what_belongs_to_each(home: Path, miniature: Path) -> None:
-    tree, model = Tree(miniature), Model.open(home / "good")
-    source = open_source(model, tree, home / "cache")
-    for task in read_queries(tree, source, read_items(tree, source, "val"), "val"):
-        sample = task.sampled(2, seed=0)
-        assert len(sample) == 2
-        assert task.sampled(2, seed=0).ids == sample.ids
-        for row, name in enumerate(sample.ids):
-            before = task.ids.index(name)
-            assert sample.positives(row).tolist() == task.positives(before).tolist()
-            assert sample.contents.image[row] == task.contents.image[before]
-        assert task.sampled(99, seed=0) is task
 
 
 def test_vectors_that_are_not_finite_are_a_verdict_and_no_crash(
