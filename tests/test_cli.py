@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-import genius
 from genius import storage
 from tests.pictures import write_square
 from tools.cli_reference import command_page
@@ -126,10 +125,10 @@ def test_search_and_serve_have_the_library_defaults() -> None:
     """The defaults are repeated in the commands, so that `--help` imports nothing heavy."""
     pytest.importorskip("fastapi")
     from genius.cli import search, serve
+    from genius.index.query import SearchOptions
     from genius.serve.config import Limits
     from genius.serve.schemas import SearchRequest
 
-    library = inspect.signature(genius.Index.search).parameters
     beams = inspect.signature(search.search).parameters["beam"].default
-    assert beams == library["beam"].default == SearchRequest(text="red").beam
+    assert beams == SearchOptions().beam == SearchRequest(text="red").beam
     assert inspect.signature(serve.serve).parameters["batch"].default == Limits().batch

@@ -49,16 +49,16 @@ def signatures() -> list[str]:
         value = getattr(genius, name)
         if inspect.isclass(value):
             lines.append(f"class {name}({', '.join(base.__name__ for base in value.__bases__)})")
-            own = {name: found for kind in reversed(ours(value)) for name, found in vars(kind).items()}
-            for member, found in sorted(own.items()):
+            own = {name: value for kind in reversed(ours(value)) for name, value in vars(kind).items()}
+            for member, value in sorted(own.items()):
                 if member.startswith("_") and member != "__init__":
                     continue
-                if isinstance(found, property):
+                if isinstance(value, property):
                     lines.append(f"    {member}: property")
-                elif isinstance(found, staticmethod | classmethod):
-                    lines.append(f"    {type(found).__name__} {member}{inspect.signature(found.__func__)}")
-                elif inspect.isfunction(found):
-                    lines.append(f"    {member}{inspect.signature(found)}")
+                elif isinstance(value, staticmethod | classmethod):
+                    lines.append(f"    {type(value).__name__} {member}{inspect.signature(value.__func__)}")
+                elif inspect.isfunction(value):
+                    lines.append(f"    {member}{inspect.signature(value)}")
         elif callable(value):
             lines.append(f"{name}{inspect.signature(value)}")
     return lines
@@ -89,10 +89,10 @@ def own_cache(coded_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*arguments: str | Path) -> str:
     runner = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"})
-    found = runner.invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    value = runner.invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
     # So small a model may be called broken, which the doctor also says by its exit code.
-    assert found.exit_code == 0 or arguments[0] == "doctor", found.output
-    return found.stdout
+    assert value.exit_code == 0 or arguments[0] == "doctor", value.output
+    return value.stdout
 
 
 def parsed(text: str) -> list[Any]:
