@@ -5,12 +5,14 @@ BIN    := $(VENV)/bin
 EXTRAS := dev,docs,train,clip,evaluate,parquet,serve,bench
 # When this file is newer than the project's description, the environment is up to date.
 READY  := $(VENV)/.ready
+# A file's tests stay in one process, so that they share what they prepare.
+PARALLEL := -n auto --dist loadfile
 # The demo makes do with less, if there is no environment yet.
 DEMO_EXTRAS := train,evaluate,serve
 DEMO_READY  := $(VENV)/.ready-demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check lint types fix demo docs pages wheel clean
+.PHONY: help install test check quick lint types fix demo docs pages wheel clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +39,10 @@ endef
 test: install check  ## install if needed, then run every check and test
 
 check: lint types  ## run every check and test, without installing anything
-	@echo "==> pytest"; $(BIN)/python -m pytest
+	@echo "==> pytest"; $(BIN)/python -m pytest $(PARALLEL)
+
+quick: install  ## run the tests that neither kill, train nor drive a browser: under two minutes
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
 lint:  ## check style and formatting
 	@echo "==> ruff";   $(BIN)/ruff check . && $(BIN)/ruff format --check .

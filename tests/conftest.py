@@ -13,6 +13,18 @@ hypothesis.settings.register_profile("house", deadline=None)  # no test depends 
 hypothesis.settings.load_profile("house")
 
 
+SLOW_FOLDERS = {"benchmarks", "end_to_end", "faults", "train"}
+SLOW_FIXTURES = {"coded_home", "coded_model", "learned_model", "browser", "page"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what trains a model, kills processes or drives a browser."""
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in SLOW_FOLDERS or SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def miniature(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A hand-made M-BEIR tree with all eight tasks; don't write into it."""
