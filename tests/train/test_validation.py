@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from genius.train.batches import validation_rows
-from genius.train.validation import WEIGHTS, ItemRepresentations, choose_ranking
+from genius.train.validation import WEIGHTS, ItemRepresentations, RankingSettings, choose_ranking
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,20 @@ class Queries:
         return np.array([row])
 
 
+def ranking_of(
+    items: ItemRepresentations, modality: np.ndarray, embeddings: np.ndarray, vectors: np.ndarray
+) -> RankingSettings:
+    """What is chosen for the queries with these embeddings and vectors."""
+    return choose_ranking(
+        items,
+        modality,
+        [Queries()],  # type: ignore[list-item]
+        lambda _, rows: embeddings[rows],
+        lambda _, rows: vectors[rows],
+        count=40,
+    )
+
+
 @pytest.mark.parametrize("right", ["embeddings", "vectors"])
 def test_the_representation_that_knows_the_answers_wins(right: str) -> None:
     """One representation of the items equals the queries', the other is noise: the first gets the weight."""
@@ -36,15 +50,7 @@ def test_the_representation_that_knows_the_answers_wins(right: str) -> None:
         items, embeddings, vectors = ItemRepresentations(truth, noise, noise), truth, other
     else:
         items, embeddings, vectors = ItemRepresentations(noise, truth, truth), other, truth
-    modality = np.zeros(100, np.int64)
-    ranking = choose_ranking(
-        items,
-        modality,
-        [Queries()],  # type: ignore[list-item]
-        lambda _, rows: embeddings[rows],
-        lambda _, rows: vectors[rows],
-        count=40,
-    )
+    ranking = ranking_of(items, np.zeros(100, np.int64), embeddings, vectors)
     assert ranking.dense_baseline == right
     assert (ranking.rerank > 0.5) == (right == "embeddings")
 
@@ -56,14 +62,7 @@ def test_the_weight_of_re_ranking_is_the_best_by_a_direct_computation() -> None:
     items = ItemRepresentations(truth + first_noise, truth + 2 * second_noise, truth + second_noise)
     embeddings, vectors = (truth + random.normal(size=truth.shape) for _ in range(2))
     modality = (np.arange(200) >= 120).astype(np.int64)
-    ranking = choose_ranking(
-        items,
-        modality,
-        [Queries()],  # type: ignore[list-item]
-        lambda _, rows: embeddings[rows],
-        lambda _, rows: vectors[rows],
-        count=40,
-    )
+    ranking = ranking_of(items, modality, embeddings, vectors)
     hits = []
     for weight in WEIGHTS:
         count = 0
