@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from genius.train import distributed
+from genius.train.loop import LoopSettings, Stage, train
 
 Run = Callable[[Path], dict[str, torch.Tensor]]
 """Trains a stage in a folder; returns its weights."""
@@ -55,6 +56,12 @@ def run_alone_and_together(module: str, folder: Path) -> None:
     subprocess.run([sys.executable, *program, str(folder / "alone")], check=True, cwd=ROOT, timeout=120)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
     subprocess.run([*launcher, *program, str(folder / "together")], check=True, cwd=ROOT, timeout=120)
+
+
+def train_small(stage: Stage, settings: LoopSettings, folder: Path) -> dict[str, torch.Tensor]:
+    """Train a stage; returns its weights."""
+    train(stage, settings, folder, seed=5)
+    return stage.network.state_dict()
 
 
 def run_as_program(run: Callable[[Path], object]) -> None:

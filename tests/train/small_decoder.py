@@ -11,9 +11,8 @@ from genius.corpus.coded import CodedCorpus
 from genius.decode.t5 import DecoderSettings
 from genius.quantize.quantizer import Quantizer
 from genius.train.decoder import DecoderLoopSettings, DecoderStage, DecoderTraining
-from genius.train.loop import train
 from tests.train import small_quantizer
-from tests.train.processes import run_as_program
+from tests.train.processes import run_as_program, train_small
 
 SETTINGS = DecoderTraining(
     batch=48,
@@ -48,9 +47,7 @@ def stage(**changes: object) -> DecoderStage:
 
 
 def run(folder: Path) -> dict[str, torch.Tensor]:
-    trained = stage()
-    train(trained, SETTINGS.loop, folder, seed=5)
-    return trained.network.state_dict()
+    return train_small(stage(), SETTINGS.loop, folder)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,15 @@ from genius.corpus.records import Records
 from genius.data.tasks import Task
 from genius.quantize.codebooks import CodebookSettings
 from genius.quantize.fusion import FusionSettings
+<<<<<<< HEAD
 from genius.quantize.fusion_inputs import FusionInputs
 from genius.train.loop import LoopSettings, train
+=======
+from genius.quantize.fusion_inputs import FusionInputs, gather
+from genius.train.loop import LoopSettings
+>>>>>>> h-train
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
-from tests.train.processes import run_as_program
+from tests.train.processes import run_as_program, train_small
 
 WIDTH, ITEMS, QUERIES = 24, 120, 90
 SETTINGS = QuantizerSettings(
@@ -80,9 +85,7 @@ def stage(settings: QuantizerSettings = SETTINGS, positives: int = 1) -> Quantiz
 
 
 def run(folder: Path) -> dict[str, torch.Tensor]:
-    trained = stage()
-    train(trained, SETTINGS.loop, folder, seed=5)
-    return trained.network.state_dict()
+    return train_small(stage(), SETTINGS.loop, folder)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from genius.decode.geometry import fit_temperature
 from genius.train.batches import validation_rows
-from genius.train.validation import WEIGHTS, ItemRepresentations, choose_ranking
+from genius.train.validation import (
+    WEIGHTS,
+    ItemRepresentations,
+    RankingSettings,
+    _weighted_rankings,
+    choose_ranking,
+)
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,20 @@ class Queries:
         return np.array([row])
 
 
+def ranking_of(
+    items: ItemRepresentations, modality: np.ndarray, embeddings: np.ndarray, vectors: np.ndarray
+) -> RankingSettings:
+    """What is chosen for the queries with these embeddings and vectors."""
+    return choose_ranking(
+        items,
+        modality,
+        [Queries()],  # type: ignore[list-item]
+        lambda _, rows: embeddings[rows],
+        lambda _, rows: vectors[rows],
+        count=40,
+    )
+
+
 @pytest.mark.parametrize("right", ["embeddings", "vectors"])
 def test_the_representation_that_knows_the_answers_wins(right: str) -> None:
     """One representation of the items equals the queries', the other is noise: the first gets the weight."""
@@ -36,15 +57,7 @@ def test_the_representation_that_knows_the_answers_wins(right: str) -> None:
         items, embeddings, vectors = ItemRepresentations(truth, noise, noise), truth, other
     else:
         items, embeddings, vectors = ItemRepresentations(noise, truth, truth), other, truth
-    modality = np.zeros(100, np.int64)
-    ranking = choose_ranking(
-        items,
-        modality,
-        [Queries()],  # type: ignore[list-item]
-        lambda _, rows: embeddings[rows],
-        lambda _, rows: vectors[rows],
-        count=40,
-    )
+    ranking = ranking_of(items, np.zeros(100, np.int64), embeddings, vectors)
     assert ranking.dense_baseline == right
     assert (ranking.rerank > 0.5) == (right == "embeddings")
 
@@ -56,16 +69,11 @@ def test_the_weight_of_re_ranking_is_the_best_by_a_direct_computation() -> None:
     items = ItemRepresentations(truth + first_noise, truth + 2 * second_noise, truth + second_noise)
     embeddings, vectors = (truth + random.normal(size=truth.shape) for _ in range(2))
     modality = (np.arange(200) >= 120).astype(np.int64)
-    ranking = choose_ranking(
-        items,
-        modality,
-        [Queries()],  # type: ignore[list-item]
-        lambda _, rows: embeddings[rows],
-        lambda _, rows: vectors[rows],
-        count=40,
+    rankings = _weighted_rankings(
+        embeddings[:40], items.embeddings[:120], vectors[:40], items.quantized[:120]
     )
     hits = []
-    for weight in WEIGHTS:
+    for weight, ranking in zip(WEIGHTS, rankings, strict=True):
         count = 0
         for query in range(40):
             scores = [
@@ -73,13 +81,15 @@ def test_the_weight_of_re_ranking_is_the_best_by_a_direct_computation() -> None:
                 - (1 - weight) * 0.5 * np.square(vectors[query] - items.quantized[item]).sum()
                 for item in range(120)
             ]
-            count += query in np.argsort(scores)[-5:]
+            best = np.argsort(scores)[-5:]
+            assert set(ranking[query]) == set(best)
+            count += query in best
         hits.append(count)
     assert 0 < np.argmax(hits) < 10
-    assert ranking.rerank == WEIGHTS[int(np.argmax(hits))]
+    assert ranking_of(items, modality, embeddings, vectors).rerank == WEIGHTS[int(np.argmax(hits))]
 
 
-def test_the_hit_rate_of_codes_is_that_of_an_exhaustive_search() -> None:
+def test_the_quality_of_codes_is_that_of_an_exhaustive_search() -> None:
     """By the cosine of vectors and quantized vectors, among items of the wanted modality, query by query."""
     pytest.importorskip("torch")
     from tests.train import small_quantizer
@@ -88,15 +98,21 @@ def test_the_hit_rate_of_codes_is_that_of_an_exhaustive_search() -> None:
     stage.loss(0, 0)  # initialises the codebooks
     items, world = stage.quantize_items(), stage.validation
     quantized = items.quantizer.reconstruct(items.codes).astype(np.float64)
-    rates = []
+    rates, queries, answers = [], [], []
     for name, task in world.tasks.items():
-        hits = 0
         rows = validation_rows(len(task), small_quantizer.SETTINGS.validated)
         assert len(set(rows)) == 30
-        for row, vector in zip(rows, stage.all_vectors(world.queries[name], rows), strict=True):
+        queries.append(stage.all_vectors(world.queries[name], rows))
+        hits = 0
+        for row, vector in zip(rows, queries[-1], strict=True):
             cosine = quantized @ vector / np.linalg.norm(quantized, axis=1)
             best = np.argsort(np.where(world.pool.modality == task.want, -cosine, np.inf))[:5]
             hits += bool(set(best) & set(task.positives(row)))
+            answers.append(items.codes[task.positives(row)[0]])
         rates.append(hits / 30)
+    quality = stage.code_quality(items)
     assert 20 < 100 * np.mean(rates) < 90
-    assert stage.code_quality(items).codes == pytest.approx(100 * np.mean(rates))
+    assert quality.codes == pytest.approx(100 * np.mean(rates))
+    likeliest = fit_temperature(items.quantizer.codebooks, np.concatenate(queries), np.stack(answers))
+    assert quality.temperature == pytest.approx(2.5 * likeliest)
+    assert quality.modality_of == [0, 1, 2]
