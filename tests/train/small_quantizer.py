@@ -14,13 +14,8 @@ from genius.corpus.records import Records
 from genius.data.tasks import Task
 from genius.quantize.codebooks import CodebookSettings
 from genius.quantize.fusion import FusionSettings
-<<<<<<< HEAD
 from genius.quantize.fusion_inputs import FusionInputs
-from genius.train.loop import LoopSettings, train
-=======
-from genius.quantize.fusion_inputs import FusionInputs, gather
 from genius.train.loop import LoopSettings
->>>>>>> h-train
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from tests.train.processes import run_as_program, train_small
 
