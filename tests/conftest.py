@@ -4,6 +4,9 @@ import os
 import shutil
 from pathlib import Path
 
+# Tests run in as many processes as there are cores; threads of torch would get in each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import hypothesis
 import pytest
 

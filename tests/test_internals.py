@@ -22,6 +22,8 @@ from genius.cli import app
 SOURCE = Path(genius.__file__).parent
 PAGE = Path(__file__).parents[1] / "docs" / "internals.md"
 MOST_FILES = 30
+BASE = {"errors", "progress", "storage", "atomic", "runtime", "jit", "display"}
+"""Modules that every layer uses; the page names them beside the walk."""
 
 
 @contextmanager
@@ -53,8 +55,9 @@ def test_the_walk_of_a_search(coded_model: Path, coded_home: Path, tmp_path: Pat
     with Index.create(path, coded_model) as index:
         items = [Item(str(number), f"square {number}", metadata={"n": number}) for number in range(9)]
         index.add(items, cache=coded_home / "cache")
-    arguments = ["search", str(path), "a red square", "--want", "text", "--mode", "fast", "--where", "n<5"]
+    arguments = ["search", str(path), "a red square", "--want", "text", "--mode", "fast"]
     with files_called() as files, pytest.raises(SystemExit):
         app(arguments)
-    assert len(files) <= MOST_FILES
-    assert files == listed()
+    walk = [file for file in files if file.removesuffix(".py") not in BASE]
+    assert walk == listed()
+    assert len(walk) <= MOST_FILES

@@ -19,13 +19,13 @@ from tests.serving import Running
 
 
 def summary(hits: list[Hit]) -> list[tuple[str, str | None, tuple[int, ...], tuple[int, ...]]]:
-    return [(hit.item.id, hit.item.text, hit.code, hit.below) for hit in hits]
+    return [(hit.item.id, hit.item.text, hit.code, hit.prefix_counts) for hit in hits]
 
 
 def test_a_client_has_the_methods_of_an_index() -> None:
     # These methods and parameters only make sense where the index is.
     local = {"create", "open", "reading", "prepare", "prepare_to_add", "page"}
-    local |= {"filter_seconds", "searcher", "coding"}
+    local |= {"filter_seconds", "searcher", "format"}
     local_parameters = {"cache", "workers", "total"}
     names = {name for name in dir(Index) if not name.startswith("_")} - local
     names |= {"__len__", "__contains__", "__iter__", "__enter__", "__exit__"}
@@ -67,7 +67,11 @@ def test_searches_are_those_of_the_index(running: Running, served: Path, tmp_pat
             ),
         ):
             assert summary(remote) == summary(local)
-            assert (remote.mode, remote.decoder, remote.under) == (local.mode, local.decoder, local.under)
+            assert (remote.mode, remote.decoder, remote.num_candidates) == (
+                local.mode,
+                local.decoder,
+                local.num_candidates,
+            )
             assert [hit.score for hit in remote] == pytest.approx([hit.score for hit in local], abs=1e-4)
         many = client.search_many(queries, k=3)
         assert [summary(hits) for hits in many] == [summary(hits) for hits in index.search_many(queries, k=3)]

@@ -23,14 +23,14 @@ def test_a_search_returns_what_the_index_finds(client: TestClient, served: Path)
     for shown, hit in zip(answer["hits"], hits, strict=True):
         assert shown["item"]["id"] == hit.item.id
         assert tuple(shown["code"]) == hit.code
-        assert tuple(shown["prefix_counts"]) == hit.below
+        assert tuple(shown["prefix_counts"]) == hit.prefix_counts
         assert shown["rank"] == hit.rank
         assert shown["score"] == pytest.approx(hit.score, abs=1e-4)
         assert shown["log_probabilities"] == pytest.approx(list(hit.log_probabilities), abs=1e-4)
     assert (answer["mode"], answer["decoder"], answer["num_candidates"]) == (
         hits.mode,
         hits.decoder,
-        hits.under,
+        hits.num_candidates,
     )
     by_codes = client.post("/search", json={"text": "the red one", "k": 7, "rerank": False})
     assert hit_ids(by_codes) == [hit.item.id for hit in plain]

@@ -164,7 +164,7 @@ def test_why(page: Any, served: Path, shots: Path) -> None:
     dialog = page.get_by_role("dialog", name="How this was found")
     rows = dialog.locator(".path li")
     expect(rows).to_have_count(len(hit.code))
-    for row, code, count in zip(rows.all(), hit.code, hit.below, strict=True):
+    for row, code, count in zip(rows.all(), hit.code, hit.prefix_counts, strict=True):
         expect(row.locator(".number")).to_have_text(str(code))
         expect(row.get_by_role("link")).to_have_text(f"{count} item{'' if count == 1 else 's'}")
     expect(rows.first.locator(".percent")).to_have_text("as asked")

@@ -93,7 +93,7 @@ def test_a_cell_and_its_children_are_of_one_version(
 def test_a_slow_filter_is_refused_and_other_searches_do_not_wait_for_it(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "STEPS", 1)
+    monkeypatch.setattr(database, "DEADLINE_STEPS", 1)
     client = serve(limits=Limits(filter_seconds=0), read_only=True)
     request = {"text": "red", "filter": {"price": {"$lt": 3}}}
     error = refused(client.post("/search", json=request), 503)

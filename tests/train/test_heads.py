@@ -20,7 +20,9 @@ def test_the_heads_know_which_modality_a_known_prompt_asks_for() -> None:
     absent = stage.images[queries], torch.zeros(len(prompts), dtype=torch.bool)
     known = torch.ones(len(prompts), dtype=torch.bool)
     with torch.no_grad():
-        wants = stage.heads.queries(absent, (stage.texts[queries], known), (stage.texts[prompts], known))[1]
+        wants = stage.heads.query_blocks(
+            absent, (stage.texts[queries], known), (stage.texts[prompts], known)
+        )[1]
     assert wants.argmax(1).tolist() == [0, 1, 2, 0, 1, 2]
     assert not any(parameter.requires_grad for parameter in stage.heads.wants.parameters())
 
