@@ -131,8 +131,8 @@ WEIGHTS = {"contrast": 0.7, "beta": 30.0, "gamma": 20.0, "prefix": 0.4}
 NO_WEIGHTS = dict.fromkeys(WEIGHTS, 0.0)
 
 
-def quantizer_settings(first: str, **changes: Any) -> QuantizerSettings:
-    books = CodebookSettings(levels=3, size=6, iterations=4, gain=3.0, first=first)  # type: ignore[arg-type]
+def quantizer_settings(modality_code: Any, **changes: Any) -> QuantizerSettings:
+    books = CodebookSettings(levels=3, size=6, iterations=4, gain=3.0, modality_code=modality_code)
     loop = dataclasses.replace(small_quantizer.SETTINGS.loop, accumulate=2)
     more = {"batch": 24, "others": 7, "prefix_levels": 2, "prefix_temperature": 0.3}
     return dataclasses.replace(small_quantizer.SETTINGS, codebooks=books, loop=loop, **more, **changes)
@@ -151,11 +151,11 @@ def quantizer_stage(settings: QuantizerSettings) -> QuantizerStage:
 
 def greedy_codes(stage: QuantizerStage, z: torch.Tensor, modality: Sequence[int]) -> list[list[int]]:
     """The nearest code of each level, one vector after the other (Eq. 5); the first is the modality's."""
-    first, classifier = stage.settings.codebooks.first, stage.codebooks.classifier
+    first, classifier = stage.settings.codebooks.modality_code, stage.codebooks.classifier
     codes = []
     for vector, known in zip(z, modality, strict=True):
         residual, code = vector, []
-        for level, book in enumerate(stage.codebooks.arrays()):
+        for level, book in enumerate(stage.codebooks.vectors_by_level()):
             nearest = int((residual - book.double()).square().sum(1).argmin())
             if level == 0 and first == "given":
                 nearest = int(known)
@@ -169,7 +169,7 @@ def greedy_codes(stage: QuantizerStage, z: torch.Tensor, modality: Sequence[int]
 
 def expected_quantizer_loss(stage: QuantizerStage, turn: int) -> torch.Tensor:
     """Eq. 8 and our two terms for the batch of a turn, from the vectors of the fusion."""
-    settings, first = stage.settings, stage.settings.codebooks.first
+    settings, first = stage.settings, stage.settings.codebooks.modality_code
     batch = stage._draw(np.random.default_rng([stage.seed, turn]))
     targets = batch.targets.tolist()
     others = other_positives(stage.queries, batch.rows, batch.candidates, targets)
@@ -178,7 +178,7 @@ def expected_quantizer_loss(stage: QuantizerStage, turn: int) -> torch.Tensor:
     items = stage._vectors(stage.items, batch.candidates).double()
     z = torch.cat([queries, items])
     modality = [*stage.queries.want[batch.rows], *stage.modality[batch.candidates]]
-    codebooks = [book.double() for book in stage.codebooks.arrays()]
+    codebooks = [book.double() for book in stage.codebooks.vectors_by_level()]
     codes = greedy_codes(stage, z.detach(), modality)
     quantized = oracle.straight_through(z, codes, codebooks, gain=3.0)
     coded = 1 if first == "classifier" else 0  # a classifier's level has no vectors
@@ -241,7 +241,9 @@ def test_the_shares_of_the_quantizer_s_loss_add_up(first: str) -> None:
     ):
         torch.testing.assert_close(first_share + second_share, gradient, atol=1e-3 * longest, rtol=0)
     for stage in stages:
-        for book, other in zip(stage.codebooks.arrays(), alone.codebooks.arrays(), strict=True):
+        for book, other in zip(
+            stage.codebooks.vectors_by_level(), alone.codebooks.vectors_by_level(), strict=True
+        ):
             torch.testing.assert_close(book, other)
 
 

@@ -72,7 +72,7 @@ def test_dead_codes_restart_until_codebooks_settle() -> None:
 def residuals(trained: QuantizerStage, turn: int) -> tuple[torch.Tensor, torch.Tensor]:
     """What the first semantic level codes in a turn: vectors of queries and of items, less the modality's."""
     batch = trained._draw(np.random.default_rng([trained.seed, turn]))
-    given = trained.codebooks.arrays()[0]
+    given = trained.codebooks.vectors_by_level()[0]
     want, modality = trained.queries.want[batch.rows], trained.modality[batch.candidates]
     with torch.no_grad():
         queries = trained._vectors(trained.queries.inputs, batch.rows) - given[want]
