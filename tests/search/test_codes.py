@@ -85,3 +85,9 @@ def test_bad_input() -> None:
     ]:
         with pytest.raises(InputError, match=message):
             PackedCodes.build(bad, sizes, semantic)
+
+
+def test_more_cells_than_items_are_not_kept() -> None:
+    sizes = [3, 65536, 16]
+    packed, _ = PackedCodes.build(np.random.default_rng(0).integers(0, sizes, (45_000, 3)), sizes, 1)
+    assert "cell_starts" not in packed.arrays()

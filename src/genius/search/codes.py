@@ -251,7 +251,7 @@ def _pack(codes: np.ndarray, layout: CodeLayout) -> tuple[np.ndarray, np.ndarray
         assert lo is not None
         if end - width < WORD:
             hi |= code >> np.uint64(end - WORD)
-            code &= np.uint64((1 << (end - WORD)) - 1)
+        # What is in `hi` is shifted out of the word.
         lo |= (code << np.uint64(8 * lo.itemsize - (end - WORD))).astype(lo.dtype)
     return hi, lo
 
