@@ -47,8 +47,8 @@ quick: install  ## run the tests that neither kill, train nor drive a browser: u
 lint:  ## check style and formatting
 	@echo "==> ruff";   $(BIN)/ruff check . && $(BIN)/ruff format --check .
 
-types:  ## check types
-	@echo "==> mypy";   $(BIN)/mypy --strict src
+types:  ## check types, also those of tests, benchmarks, tools and examples
+	@echo "==> mypy";   $(BIN)/mypy --strict src tests benchmarks tools examples
 
 fix:  ## fix what ruff can fix, and regenerate the generated pages
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,10 +42,10 @@ def train_coded(
         return train_model(recipe, Tree(miniature), home / out, cache=home / "cache", work=home / work)
 
 
-def with_codebooks(recipe: Recipe, **changes: object) -> Recipe:
+def with_codebooks(recipe: Recipe, **changes: Any) -> Recipe:
     """A recipe with other settings of its codebooks."""
     assert recipe.quantizer is not None
-    codebooks = dataclasses.replace(recipe.quantizer.codebooks, **changes)  # type: ignore[arg-type]
+    codebooks = dataclasses.replace(recipe.quantizer.codebooks, **changes)
     quantizer = dataclasses.replace(recipe.quantizer, codebooks=codebooks)
     return dataclasses.replace(recipe, quantizer=quantizer)
 

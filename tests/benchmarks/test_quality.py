@@ -32,7 +32,8 @@ def test_all_rows_are_printed_and_bars_are_judged(
     for task in (0, 3):
         file = own_miniature / f"cand_pool/local/mbeir_mscoco_task{task}_test_cand_pool.jsonl"
         shutil.copy(file, file.with_name(file.name.replace("test", "val")))
-    arguments = ("--tree", own_miniature, "--recipe", home / "recipe.toml", "--model", trained, "--force")
+    model = ("--model", trained, "--force")
+    arguments = ("--tree", own_miniature, "--recipe", home / "recipe.toml", *model)
     assert _main(monkeypatch, *arguments) == 0
     printed = capsys.readouterr()
     systems = {row["system"] for row in json_rows(printed.out)}
@@ -52,8 +53,7 @@ def test_all_rows_are_printed_and_bars_are_judged(
     assert "grocery" not in judged
     published = home / "published.toml"  # the published recipes have rows, and no bars
     published.write_text((home / "recipe.toml").read_text().replace('name = "small"', 'name = "paper"'))
-    arguments = ("--tree", own_miniature, "--recipe", published, "--model", trained, "--force", "--final")
-    assert _main(monkeypatch, *arguments) == 0
+    assert _main(monkeypatch, "--tree", own_miniature, "--recipe", published, *model, "--final") == 0
     printed = capsys.readouterr()
     assert "MISSED" not in printed.err
     assert {"genius", "genius+rerank"} <= {row["system"] for row in json_rows(printed.out)}

@@ -13,6 +13,7 @@ import genius
 from genius import Client, Hit, ImageBytes, ImageFile, Index, Item, Query
 from genius.data.images import load
 from genius.errors import GeniusError, InputError
+from genius.index.query import SearchKeywords
 from genius.index.writer import Compacted
 from tests.pictures import encoded, square, write_square
 from tests.serving import Running
@@ -176,7 +177,8 @@ def test_errors_are_those_of_an_index(running: Running) -> None:
     with pytest.raises(GeniusError, match="token"):
         Client(url, "wrong").search("red")
     with Client(url, "right") as client:
-        for wrong in ({"k": 0}, {"k": 10**9}, {"beam": 0}):
+        wrong_options: list[SearchKeywords] = [{"k": 0}, {"k": 10**9}, {"beam": 0}]
+        for wrong in wrong_options:
             with pytest.raises(InputError):
                 client.search("red", **wrong)
         with pytest.raises(InputError, match="unknown modality"):

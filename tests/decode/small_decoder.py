@@ -10,7 +10,7 @@ import torch
 
 from genius.decode.export import export_decoder
 from genius.decode.onnx_decoder import OnnxDecoder, Precision
-from genius.decode.t5 import DecoderSettings, T5Decoder
+from genius.decode.t5 import DecoderLayer, DecoderSettings, T5Decoder
 
 WIDTH = 10
 """Of query vectors."""
@@ -20,8 +20,8 @@ SETTINGS = DecoderSettings(
 SIZES = (3, 11, 7, 13)
 
 
-def changed(**changes: object) -> DecoderSettings:
-    return dataclasses.replace(SETTINGS, **changes)  # type: ignore[arg-type]
+def changed(**changes: Any) -> DecoderSettings:
+    return dataclasses.replace(SETTINGS, **changes)
 
 
 def network(sizes: tuple[int, ...] = SIZES, settings: DecoderSettings = SETTINGS, seed: int = 0) -> T5Decoder:
@@ -38,7 +38,8 @@ def network(sizes: tuple[int, ...] = SIZES, settings: DecoderSettings = SETTINGS
 
 def queries(count: int, seed: int = 0) -> np.ndarray:
     rows = np.random.default_rng([seed, 5]).normal(size=(count, WIDTH))
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    unit: np.ndarray = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit.astype(np.float32)
 
 
 def some_codes(count: int, sizes: tuple[int, ...] = SIZES, seed: int = 0) -> np.ndarray:
@@ -72,7 +73,7 @@ def as_t5(network: T5Decoder, *, encoder_layers: int = 0) -> Any:
         relative_attention_num_buckets=settings.buckets,
         relative_attention_max_distance=settings.max_distance,
         dropout_rate=settings.dropout,
-        decoder_start_token_id=0,
+        decoder_start_token_id=0,  # type: ignore[call-arg]  # taken, though not declared
         pad_token_id=0,
         eos_token_id=None,
     )
@@ -85,6 +86,7 @@ def as_t5(network: T5Decoder, *, encoder_layers: int = 0) -> Any:
         "decoder.final_layer_norm.weight": network.norm.weight,
     }
     for number, layer in enumerate(network.layers):
+        assert isinstance(layer, DecoderLayer)
         block = f"decoder.block.{number}.layer."
         weights[f"{block}0.layer_norm.weight"] = layer.self_attention_norm.weight
         weights[f"{block}1.layer_norm.weight"] = layer.cross_attention_norm.weight
@@ -106,4 +108,5 @@ def as_t5(network: T5Decoder, *, encoder_layers: int = 0) -> Any:
 def prefixes(network: T5Decoder, vectors: np.ndarray) -> torch.Tensor:
     """The prefixes [n, prefix, width] of vectors, before the encoder's norm."""
     settings = network.settings
-    return network.prefix(torch.from_numpy(vectors)).view(-1, settings.prefix, settings.width)
+    rows: torch.Tensor = network.prefix(torch.from_numpy(vectors))
+    return rows.view(-1, settings.prefix, settings.width)

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("onnx")
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-from genius.decode.decoder import Decoder  # noqa: E402
-from genius.decode.t5 import T5Decoder  # noqa: E402
-from genius.decode.torch_decoder import TorchDecoder  # noqa: E402
-from genius.errors import InputError  # noqa: E402
-from tests.decode.small_decoder import SIZES, as_t5, onnx, prefixes, queries, some_codes  # noqa: E402
-from tests.decode.small_decoder import network as small_network  # noqa: E402
-from tests.oracles.beam import beam_search, ranked_items  # noqa: E402
-from tests.oracles.trie import Trie  # noqa: E402
+from genius.decode.decoder import Decoder
+from genius.decode.t5 import T5Decoder
+from genius.decode.torch_decoder import TorchDecoder
+from genius.errors import InputError
+from tests.decode.small_decoder import SIZES, as_t5, onnx, prefixes, queries, some_codes
+from tests.decode.small_decoder import network as small_network
+from tests.oracles.beam import beam_search, ranked_items
+from tests.oracles.trie import Trie
 
 NETWORK = small_network()
 CODES = np.unique(some_codes(150), axis=0)

@@ -3,11 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+import torch
 
-from genius.decode.t5 import DecoderSettings, T5Decoder, relative_position_buckets  # noqa: E402
-from genius.errors import InputError  # noqa: E402
-from tests.decode.small_decoder import (  # noqa: E402
+from genius.decode.t5 import DecoderSettings, T5Decoder, relative_position_buckets
+from genius.errors import InputError
+from tests.decode.small_decoder import (
     SETTINGS,
     SIZES,
     WIDTH,

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from safetensors.torch import save_file  # noqa: E402
+from safetensors.torch import save_file
 
-from genius.decode.torch_decoder import TorchDecoder  # noqa: E402
-from tests.decode.small_decoder import SIZES, WIDTH, changed, network, queries  # noqa: E402
+from genius.decode.torch_decoder import TorchDecoder
+from tests.decode.small_decoder import SIZES, WIDTH, changed, network, queries
 
 FORMAT_1_LAYER = {
     "look_norm.weight": "self_attention_norm.weight",

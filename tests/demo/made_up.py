@@ -13,7 +13,7 @@ import pytest
 
 from genius import download
 from genius.data.mbeir import SPLITS
-from genius.data.records import ImageFile
+from genius.data.records import ImageFile, ImageSource
 from genius.demo import corpus
 from genius.demo.emoji import split_of
 from genius.download import Package
@@ -89,9 +89,14 @@ def made_up_registry(patch: pytest.MonkeyPatch) -> Registry:
     return Registry(contents)
 
 
-def key_of(image: ImageFile) -> str:
-    return Path(image.path).stem
+def key_of(image: ImageSource | None) -> str:
+    return _path_of(image).stem
 
 
-def vendor_of(image: ImageFile) -> str:
-    return Path(image.path).parent.name
+def vendor_of(image: ImageSource | None) -> str:
+    return _path_of(image).parent.name
+
+
+def _path_of(image: ImageSource | None) -> Path:
+    assert isinstance(image, ImageFile), "records of the corpus have files for images"
+    return Path(image.path)

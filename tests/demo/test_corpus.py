@@ -1,5 +1,7 @@
 """Building the demo corpus, from small made-up packages."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 
@@ -8,18 +10,20 @@ import pytest
 from genius.data.mbeir import SPLITS, Tree
 from genius.data.tasks import Task
 from genius.demo import corpus
+from genius.download import Package
 from genius.errors import DamagedError
+from tests.demo.made_up import Registry
 from tests.tarballs import tarball
 
 
-def test_equal_pools_take_space_on_the_disk_once(built):
+def test_equal_pools_take_space_on_the_disk_once(built: Path) -> None:
     pools = list((built / "cand_pool").rglob("*"))
     kept = {path.stat().st_ino: path.read_bytes() for path in pools if path.is_file()}
     assert len(set(kept.values())) == len(kept)
     assert all(path.suffix == ".jsonl" for path in pools if path.is_file())
 
 
-def test_two_builds_are_equal_to_the_byte(built, registry, tmp_path):
+def test_two_builds_are_equal_to_the_byte(built: Path, registry: Registry, tmp_path: Path) -> None:
     again = corpus.demo_tree(tmp_path, fetch=registry.fetch)
 
     def contents(tree: Path) -> dict[str, bytes]:
@@ -33,18 +37,21 @@ def test_two_builds_are_equal_to_the_byte(built, registry, tmp_path):
     assert fingerprints[0] == fingerprints[1]
 
 
-def test_a_second_call_fetches_nothing_and_downloads_are_not_kept(registry, tmp_path):
+def test_a_second_call_fetches_nothing_and_downloads_are_not_kept(registry: Registry, tmp_path: Path) -> None:
+    def unexpected(package: Package, folder: Path) -> Path:
+        pytest.fail(f"{package} was fetched")
+
     tree = corpus.demo_tree(tmp_path, fetch=registry.fetch)
     assert set(registry.requests.values()) == {1}
-    assert corpus.demo_tree(tmp_path, fetch=None) == tree  # nothing is fetched, or this would fail
+    assert corpus.demo_tree(tmp_path, fetch=unexpected) == tree
     assert [path.name for path in (tmp_path / "demo").iterdir()] == [tree.name]
     assert "CC-BY 4.0" in (tree / "LICENCES.txt").read_text()
 
 
 def test_an_interrupted_build_leaves_no_tree_and_resumes_without_downloading_again(
-    registry, tmp_path, monkeypatch
-):
-    def interrupted(folder, **_):
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(folder: Path, **_: object) -> None:
         (folder / "query").mkdir()
         raise KeyboardInterrupt
 
@@ -57,21 +64,23 @@ def test_an_interrupted_build_leaves_no_tree_and_resumes_without_downloading_aga
     assert set(registry.requests.values()) == {1}
 
 
-def test_a_package_with_another_sha_stops_before_anything_is_built(registry, tmp_path):
+def test_a_package_with_another_sha_stops_before_anything_is_built(
+    registry: Registry, tmp_path: Path
+) -> None:
     registry.contents["@lobehub/fluent-emoji-3d"] = tarball({"package/assets/x.webp": b"x"})
     with pytest.raises(DamagedError, match=r"@lobehub/fluent-emoji-3d@1\.1\.0 is not what it should be"):
         corpus.demo_tree(tmp_path, fetch=registry.fetch)
     assert not list((tmp_path / "demo").glob("emoji-*"))
 
 
-def test_a_package_without_the_names_is_damaged(tmp_path):
+def test_a_package_without_the_names_is_damaged(tmp_path: Path) -> None:
     empty = tmp_path / "empty.tgz"
     empty.write_bytes(tarball({"package/README.md": b"x"}))
     with pytest.raises(DamagedError, match=r"holds no en/data\.json"):
         corpus.demo_tree(tmp_path / "cache", fetch=lambda package, folder: empty)
 
 
-def test_the_table_counts_queries_and_items(built):
+def test_the_table_counts_queries_and_items(built: Path) -> None:
     tree = Tree(built)
     lines = corpus.count_table(built).splitlines()
     assert len(lines) == 2 + 8 + 7 + 1

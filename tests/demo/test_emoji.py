@@ -1,14 +1,18 @@
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 
 from genius.demo.emoji import Emoji, changes, difference, image_key, read_emoji, split_of
 from tests.demo.entries import RUNNERS, Everything, entry
 
 
-def emoji_of(*entries: dict) -> dict[str, Emoji]:
+def emoji_of(*entries: dict[str, Any]) -> dict[str, Emoji]:
     return {emoji.name: emoji for emoji in read_emoji(entries, Everything())}
 
 
-def test_tones_genders_and_directions_are_one_family_with_attributes():
+def test_tones_genders_and_directions_are_one_family_with_attributes() -> None:
     runners = emoji_of(*RUNNERS)
     assert len(runners) == 30
     assert len({emoji.family for emoji in runners.values()}) == 1
@@ -19,7 +23,7 @@ def test_tones_genders_and_directions_are_one_family_with_attributes():
     assert woman.key == "1f3c3-1f3ff-200d-2640-200d-27a1"
 
 
-def test_a_change_points_at_the_emoji_that_has_it_and_nothing_else_changed():
+def test_a_change_points_at_the_emoji_that_has_it_and_nothing_else_changed() -> None:
     runners = list(emoji_of(*RUNNERS).values())
     pairs = changes(runners)
     assert pairs
@@ -34,7 +38,7 @@ def test_a_change_points_at_the_emoji_that_has_it_and_nothing_else_changed():
     assert one_step["person running: dark skin tone", "person running"] == {"tone": "default"}
 
 
-def test_a_change_is_never_ambiguous():
+def test_a_change_is_never_ambiguous() -> None:
     pairs = changes(list(emoji_of(*RUNNERS).values()))
     questions = [(source.key, tuple(change.items())) for source, _, change in pairs]
     assert len(set(questions)) == len(questions)
@@ -61,13 +65,15 @@ def test_a_change_is_never_ambiguous():
         ((("2764-FE0F", "red heart"), ("1FA75", "light blue heart")), {"colour": "light blue"}),
     ],
 )
-def test_irregular_forms_belong_together(entries, change):
+def test_irregular_forms_belong_together(
+    entries: tuple[tuple[str, str], ...], change: dict[str, str]
+) -> None:
     source, target = read_emoji([entry(*fields) for fields in entries], Everything())
     assert source.family == target.family
     assert difference(source, target) == change
 
 
-def test_animals_and_vehicles_have_views():
+def test_animals_and_vehicles_have_views() -> None:
     dog, face = read_emoji(
         [entry("1F415", "dog", group=3), entry("1F436", "dog face", group=3)], Everything()
     )
@@ -79,7 +85,7 @@ def test_animals_and_vehicles_have_views():
     assert difference(oncoming, bus) == {"view": "side"}
 
 
-def test_a_difference_without_a_word_for_it_is_no_change():
+def test_a_difference_without_a_word_for_it_is_no_change() -> None:
     plain, red = read_emoji([entry("1F468", "man"), entry("1F468-200D-1F9B0", "man: red hair")], Everything())
     assert difference(red, plain) is None  # there is no word for ordinary hair
     assert [(s.name, t.name) for s, t, _ in changes([plain, red])] == [("man", "man: red hair")]
@@ -95,7 +101,7 @@ def test_a_difference_without_a_word_for_it_is_no_change():
         (("kiss", "kiss: woman, man"), 30),
     ],
 )
-def test_sets_drawn_alike_are_one_family_without_changes(labels, subgroup):
+def test_sets_drawn_alike_are_one_family_without_changes(labels: tuple[str, ...], subgroup: int) -> None:
     codes = {"kiss": "1F48F", "kiss: woman, man": "1F469-200D-2764-FE0F-200D-1F48B-200D-1F468"}
     entries = [entry(codes.get(label, f"AA{n}"), label, subgroup=subgroup) for n, label in enumerate(labels)]
     emojis = read_emoji(entries, Everything())
@@ -104,13 +110,13 @@ def test_sets_drawn_alike_are_one_family_without_changes(labels, subgroup):
     assert changes(emojis) == []
 
 
-def test_the_signs_themselves_are_emoji_of_their_own():
+def test_the_signs_themselves_are_emoji_of_their_own() -> None:
     emojis = read_emoji([entry("2640-FE0F", "female sign"), entry("2642-FE0F", "male sign")], Everything())
     assert len({emoji.family for emoji in emojis}) == 2
     assert changes(emojis) == []
 
 
-def test_left_out_are_parts_mixed_tones_look_alikes_and_what_nobody_draws():
+def test_left_out_are_parts_mixed_tones_look_alikes_and_what_nobody_draws() -> None:
     mixed = entry("1F91D", "handshake")
     mixed["skins"] = [{"hexcode": "X-Y", "label": "handshake: two", "emoji": "x", "tone": [1, 2]}]
     parts = entry("1F3FB", "light skin tone", subgroup=32)
@@ -120,11 +126,11 @@ def test_left_out_are_parts_mixed_tones_look_alikes_and_what_nobody_draws():
     assert read_emoji([mixed], {"another"}) == []
 
 
-def test_keys_are_what_vendors_and_emojibase_share():
+def test_keys_are_what_vendors_and_emojibase_share() -> None:
     assert image_key("0031-FE0F-20E3") == image_key("0031-20e3") == "0031-20e3"
 
 
-def test_splits_are_about_70_10_20_and_stable():
+def test_splits_are_about_70_10_20_and_stable() -> None:
     splits = [split_of(f"family {number}") for number in range(5000)]
     assert 0.67 < splits.count("train") / 5000 < 0.73
     assert 0.08 < splits.count("val") / 5000 < 0.12

@@ -35,7 +35,8 @@ def test_right_answers_are_marked_in_the_text(examples: list[Example]) -> None:
         for rank, (hit, line) in enumerate(zip(example.hits, lines, strict=True), start=1):
             assert line.startswith(f"  {rank}. ")
             assert ("✓" in line) == (hit.item.id in example.query.positives)
-            assert line.endswith(hit.item.text or hit.item.image.name)  # type: ignore[union-attr]
+            shown = hit.item.text or (hit.item.image and hit.item.image.name)
+            assert shown and line.endswith(shown)
 
 
 def test_the_sheet_has_a_row_for_each_example(examples: list[Example]) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from genius.data.records import Item, Query
 from genius.data.tasks import Task
 from genius.demo.naming import name_images
 from genius.errors import InputError
+from genius.model import Model
 
 TASK = Task("mscoco", 3)
 
@@ -23,13 +24,13 @@ class OneHotModel:
         self.names = names
         self.axes: dict[str, int] = {}
 
-    def axis(self, name: str) -> np.ndarray[Any, Any]:
-        return np.eye(8)[self.axes.setdefault(name, len(self.axes))]
+    def axis(self, name: str) -> np.ndarray:
+        return np.asarray(np.eye(8)[self.axes.setdefault(name, len(self.axes))])
 
-    def embed_items(self, items: Sequence[Item]) -> np.ndarray[Any, Any]:
+    def embed_items(self, items: Sequence[Item]) -> np.ndarray:
         return np.stack([self.axis(item.text or "") for item in items])
 
-    def embed_queries(self, queries: Sequence[Query]) -> np.ndarray[Any, Any]:
+    def embed_queries(self, queries: Sequence[Query]) -> np.ndarray:
         return np.stack([self.axis(self.names[query.id]) for query in queries])
 
 
@@ -42,7 +43,7 @@ def test_images_get_the_nearest_name(miniature: Path) -> None:
     tree = Tree(miniature)
     own = own_names(tree)
     given = own | {"9:2031": "A blue square."}  # which is the name of another
-    named = name_images(OneHotModel(given), tree, TASK, count=4)  # type: ignore[arg-type]
+    named = name_images(cast(Model, OneHotModel(given)), tree, TASK, count=4)
     assert {image.query.id: image.own for image in named} == own
     assert {image.query.id: image.nearest for image in named} == given
     assert [image.right for image in named] == [image.query.id != "9:2031" for image in named]
@@ -51,4 +52,4 @@ def test_images_get_the_nearest_name(miniature: Path) -> None:
 def test_a_task_with_too_few_names_is_refused(miniature: Path) -> None:
     tree = Tree(miniature)
     with pytest.raises(InputError, match="mscoco_task3 has only 4 test pictures with names of their own"):
-        name_images(OneHotModel(own_names(tree)), tree, TASK, count=5)  # type: ignore[arg-type]
+        name_images(cast(Model, OneHotModel(own_names(tree))), tree, TASK, count=5)

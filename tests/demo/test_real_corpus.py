@@ -1,5 +1,7 @@
 """The real demo corpus, where it has been built before."""
 
+from __future__ import annotations
+
 import hashlib
 import itertools
 import re
@@ -17,7 +19,7 @@ REAL = platformdirs.user_cache_path("genius") / "demo" / f"emoji-{VERSION}"
 pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason="the demo corpus is not in the cache (make demo)")
 
 
-def test_the_real_corpus_has_enough_queries_for_every_task():
+def test_the_real_corpus_has_enough_queries_for_every_task() -> None:
     tree = Tree(REAL)
     for task in tree.tasks("test"):
         assert sum(1 for _ in tree.queries("test", task)) >= 100
@@ -25,7 +27,7 @@ def test_the_real_corpus_has_enough_queries_for_every_task():
         tree.check(split)
 
 
-def test_no_real_emoji_is_in_two_splits_whatever_its_skin_tone():
+def test_no_real_emoji_is_in_two_splits_whatever_its_skin_tone() -> None:
     tree = Tree(REAL)
     items = {item.id: item for item in tree}
     shown: dict[str, set[str]] = {}
@@ -39,7 +41,7 @@ def test_no_real_emoji_is_in_two_splits_whatever_its_skin_tone():
 
 
 @pytest.mark.slow
-def test_no_two_real_images_of_a_vendor_are_the_same():
+def test_no_two_real_images_of_a_vendor_are_the_same() -> None:
     seen: dict[str, dict[bytes, str]] = defaultdict(dict)
     for item in Tree(REAL):
         if item.image is not None and item.text is None:

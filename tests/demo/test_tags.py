@@ -1,9 +1,11 @@
+from __future__ import annotations
+
 from genius.demo.emoji import read_emoji
 from genius.demo.tags import MOST_ENTRIES, tag_texts
 from tests.demo.entries import RUNNERS, Everything, entry
 
 
-def test_tag_texts_list_every_emoji_that_fits_and_only_one_family():
+def test_tag_texts_list_every_emoji_that_fits_and_only_one_family() -> None:
     entries = [
         *RUNNERS,
         entry("1F415", "dog", "pet", "animal", "loyal", group=3),
@@ -31,7 +33,7 @@ def test_tag_texts_list_every_emoji_that_fits_and_only_one_family():
         assert len({emoji.entry for emoji in fitting}) <= MOST_ENTRIES
 
 
-def test_tags_outside_the_name_come_first():
+def test_tags_outside_the_name_come_first() -> None:
     entries = [entry("AA1", "pig nose", "snout", "smell", "truffle", "oink", group=3)]
     texts = [text for text, _ in tag_texts(read_emoji(entries, Everything()))]
     assert len(texts) == 6

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
-from genius.data.mbeir import SPLITS, Tree
+from genius.data.mbeir import SPLITS, Split, Tree
 from genius.data.records import ImageSource, Item, Query
 from genius.data.tasks import Task
 from genius.demo.emoji import Emoji, difference, split_of
@@ -15,13 +16,13 @@ from tests.demo.made_up import key_of, vendor_of
 
 def images(query: Query, items: dict[str, Item]) -> list[ImageSource]:
     """The images of a query and of its positives and negatives."""
-    records = [query, *(items[did] for did in (*query.positives, *query.negatives))]
+    records: list[Item | Query] = [query, *(items[did] for did in (*query.positives, *query.negatives))]
     return [record.image for record in records if record.image]
 
 
 def families(queries: Iterable[Query], items: dict[str, Item], emojis: dict[str, Emoji]) -> set[str]:
     """The families of all emoji that queries, their positives and their negatives show or name."""
-    shown = set()
+    shown: set[str] = set()
     for query in queries:
         names = [items[did].text for did in (*query.positives, *query.negatives)]
         shown.update(emojis[name].family for name in names if name)
@@ -29,7 +30,9 @@ def families(queries: Iterable[Query], items: dict[str, Item], emojis: dict[str,
     return shown
 
 
-def test_every_family_is_in_one_split_and_fluent_is_for_transfer_only(built, emojis):
+def test_every_family_is_in_one_split_and_fluent_is_for_transfer_only(
+    built: Path, emojis: dict[str, Emoji]
+) -> None:
     tree = Tree(built)
     items = {item.id: item for item in tree}
     for split in SPLITS:
@@ -38,13 +41,14 @@ def test_every_family_is_in_one_split_and_fluent_is_for_transfer_only(built, emo
         assert shown
         assert all(split_of(family) == split for family in shown)
         assert {task.number for task in tree.tasks(split) if task.dataset == "emoji"} == set(TASKS)
-    for split in ("train", "val"):
+    trained_splits: list[Split] = ["train", "val"]
+    for split in trained_splits:
         assert {task.dataset for task in tree.tasks(split)} == {"emoji"}
         for query in tree.queries(split):
             assert "fluent" not in {vendor_of(image) for image in images(query, items)}
 
 
-def test_every_positive_is_in_its_own_pool_and_of_the_tasks_modality(built):
+def test_every_positive_is_in_its_own_pool_and_of_the_tasks_modality(built: Path) -> None:
     tree = Tree(built)
     for split in SPLITS:
         for task in tree.tasks(split):
@@ -58,24 +62,27 @@ def test_every_positive_is_in_its_own_pool_and_of_the_tasks_modality(built):
                 assert judged[query.id] == list(query.positives)
 
 
-def test_ids_occur_once_and_carry_the_data_sets_number(built):
+def test_ids_occur_once_and_carry_the_data_sets_number(built: Path) -> None:
     tree = Tree(built)
     queries = [query for split in SPLITS for query in tree.queries(split)]
     assert len({query.id for query in queries}) == len(queries)
+    prefixes: dict[str | None, str] = {"emoji": "20:", "fluent": "21:"}
     for query in queries:
-        assert query.id.startswith({"emoji": "20:", "fluent": "21:"}[query.dataset])
+        assert query.id.startswith(prefixes[query.dataset])
     assert len({(query.task, query.dataset, query.text, query.image) for query in queries}) == len(queries)
 
 
-def test_a_change_leads_to_the_image_that_has_it(built, emojis):
+def test_a_change_leads_to_the_image_that_has_it(built: Path, emojis: dict[str, Emoji]) -> None:
     tree = Tree(built)
     items = {item.id: item for item in tree}
     kinds: Counter[str] = Counter()
-    for dataset, split in (("emoji", "train"), ("emoji", "test"), ("fluent", "test")):
+    parts: list[tuple[str, Split]] = [("emoji", "train"), ("emoji", "test"), ("fluent", "test")]
+    for dataset, split in parts:
         for query in tree.queries(split, Task(dataset, 7)):
             (target,) = (items[did].image for did in query.positives)
             source = emojis[key_of(query.image)]
             change = difference(source, emojis[key_of(target)])
+            assert change is not None and query.text is not None
             if vendor_of(query.image) != vendor_of(target):
                 assert change == {}
                 assert {"noto": "Noto", "twemoji": "Twemoji"}[vendor_of(target)] in query.text
@@ -88,7 +95,9 @@ def test_a_change_leads_to_the_image_that_has_it(built, emojis):
     assert {"tone", "gender", "style"} <= set(kinds)
 
 
-def test_images_lead_to_their_own_name_and_to_other_vendors_drawings(built, emojis):
+def test_images_lead_to_their_own_name_and_to_other_vendors_drawings(
+    built: Path, emojis: dict[str, Emoji]
+) -> None:
     tree = Tree(built)
     items = {item.id: item for item in tree}
     for query in tree.queries("test", Task("emoji", 3)):
@@ -101,7 +110,7 @@ def test_images_lead_to_their_own_name_and_to_other_vendors_drawings(built, emoj
             assert len(answers) == others
 
 
-def test_no_family_has_more_queries_than_the_limit(built, emojis):
+def test_no_family_has_more_queries_than_the_limit(built: Path, emojis: dict[str, Emoji]) -> None:
     tree = Tree(built)
     items = {item.id: item for item in tree}
     per_family: Counter[str] = Counter()
@@ -110,7 +119,7 @@ def test_no_family_has_more_queries_than_the_limit(built, emojis):
     assert max(per_family.values()) == 6  # of 36 images of a worker
 
 
-def test_fluents_mislabelled_skin_tones_are_left_out(built):
+def test_fluents_mislabelled_skin_tones_are_left_out(built: Path) -> None:
     fluent = [vendor_of(item.image) + key_of(item.image) for item in Tree(built).pool("fluent_task0")]
     assert any("1f3fb" in key for key in fluent)
     assert not any("1f3fc" in key or "1f3fd" in key for key in fluent)

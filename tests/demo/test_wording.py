@@ -1,8 +1,10 @@
+from __future__ import annotations
+
 from genius.data.tasks import TASK_MODALITIES
 from genius.demo.wording import PROMPTS, prompts, request
 
 
-def test_requests_name_every_changed_attribute_in_several_wordings():
+def test_requests_name_every_changed_attribute_in_several_wordings() -> None:
     change = {"tone": "dark", "hair": "beard"}
     wordings = {request(change, str(salt)) for salt in range(40)}
     assert len(wordings) > 3
@@ -11,7 +13,7 @@ def test_requests_name_every_changed_attribute_in_several_wordings():
     assert "as a woman, facing right" in request({"gender": "woman", "direction": "right"}, "1")
 
 
-def test_every_task_has_four_prompts_of_its_own():
+def test_every_task_has_four_prompts_of_its_own() -> None:
     texts = [text for task in PROMPTS for dataset in ("emoji", "fluent") for text in prompts(dataset, task)]
     assert set(PROMPTS) == set(TASK_MODALITIES) - {5}
     assert all(len(set(prompts(dataset, task))) == 4 for dataset in ("emoji", "fluent") for task in PROMPTS)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -10,12 +11,12 @@ from genius.doctor.verdict import judge
 from tests.doctor.figures import GOOD
 
 
-def changed(**figures: object) -> Health:
+def changed(**figures: Any) -> Health:
     """The good health with other figures, of the examination or of its one task."""
     of_task = {name: value for name, value in figures.items() if hasattr(GOOD.tasks[0], name)}
     others = {name: value for name, value in figures.items() if name not in of_task}
-    task = dataclasses.replace(GOOD.tasks[0], **of_task)  # type: ignore[arg-type]
-    return dataclasses.replace(GOOD, tasks=(task,), **others)  # type: ignore[arg-type]
+    task = dataclasses.replace(GOOD.tasks[0], **of_task)
+    return dataclasses.replace(GOOD, tasks=(task,), **others)
 
 
 def test_good_figures_are_healthy() -> None:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ import pytest
 from genius.encode.checkpoints import read_checkpoint
 from genius.errors import InputError
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+import torch
 
 
 def tensors() -> dict[str, Any]:
@@ -72,12 +75,12 @@ def test_a_part_of_a_training_checkpoint(tmp_path: Path, zipped: bool) -> None:
 
 def test_a_configuration_object_is_an_empty_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The classes of omegaconf are not needed to read the weights beside them, and are not imported."""
-    module = type(os)("omegaconf")
-    made = type(
+    module = ModuleType("omegaconf")
+    made: type = type(
         "DictConfig", (dict,), {"__module__": "omegaconf", "__reduce__": lambda self: (made, (), {"lr": 1})}
     )
-    module.DictConfig = made  # type: ignore[attr-defined]
-    monkeypatch.setitem(__import__("sys").modules, "omegaconf", module)
+    monkeypatch.setattr(module, "DictConfig", made, raising=False)
+    monkeypatch.setitem(sys.modules, "omegaconf", module)
     torch.save({"model": {"w": torch.ones(2)}, "config": made()}, tmp_path / "a.pth")
     monkeypatch.undo()
     np.testing.assert_array_equal(read_checkpoint(tmp_path / "a.pth", part="model")["w"], [1, 1])

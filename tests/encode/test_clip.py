@@ -24,8 +24,10 @@ from tests.encode.small_clip import (
     write_siglip,
 )
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import torch
+import transformers
 
 WRITERS = {"clip": write_clip, "siglip": write_siglip}
 

@@ -16,8 +16,9 @@ from genius.encode.clip_folder import ARTIFACT, FORMAT
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
 from tests.encode.small_clip import CLIP_PREPROCESSING, IMAGES, TEXTS, write_clip
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("transformers")
+import torch
 
 
 @pytest.fixture

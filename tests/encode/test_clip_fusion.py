@@ -12,12 +12,14 @@ import pytest
 from genius.errors import InputError
 from tests.encode.small_clip import IMAGES, tokens_of, write_clip, write_siglip
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import torch
+import transformers
 
-from genius.encode import clip_fusion  # noqa: E402
-from genius.encode.clip import Clip  # noqa: E402
-from genius.encode.clip_fusion import (  # noqa: E402
+from genius.encode import clip_fusion
+from genius.encode.clip import Clip
+from genius.encode.clip_fusion import (
     FusedClip,
     TokenFusion,
     TokenFusionSettings,

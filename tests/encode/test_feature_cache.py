@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,8 +34,10 @@ def test_what_was_added_is_there_and_in_the_next_run(tmp_path: Path) -> None:
 
 
 @given(st.integers(min_value=0))
-def test_a_write_cut_off_anywhere_costs_no_record_before_it(tmp_path_factory: object, cut: int) -> None:
-    path = Path(tmp_path_factory.mktemp("cache"), "images.cache")  # type: ignore[attr-defined]
+def test_a_write_cut_off_anywhere_costs_no_record_before_it(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("cache") / "images.cache"
     with FeatureCache(path, WIDTH) as cache:
         cache.add(keys_of("a", "b", "c"), rows_of(1, 2, 3))
     size = path.stat().st_size
@@ -49,9 +52,9 @@ def test_a_write_cut_off_anywhere_costs_no_record_before_it(tmp_path_factory: ob
 
 @given(st.integers(0, 3 * (16 + 4 + 2 * WIDTH) - 1), st.integers(1, 255))
 def test_a_flipped_byte_makes_its_record_absent_and_no_other(
-    tmp_path_factory: object, place: int, mask: int
+    tmp_path_factory: pytest.TempPathFactory, place: int, mask: int
 ) -> None:
-    path = Path(tmp_path_factory.mktemp("cache"), "images.cache")  # type: ignore[attr-defined]
+    path = tmp_path_factory.mktemp("cache") / "images.cache"
     with FeatureCache(path, WIDTH) as cache:
         cache.add(keys_of("a", "b", "c"), rows_of(1, 2, 3))
     content = bytearray(path.read_bytes())

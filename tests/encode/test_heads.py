@@ -3,10 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+import torch
 
-from genius.encode.heads import Heads, HeadSettings  # noqa: E402
-from genius.errors import InputError  # noqa: E402
+from genius.encode.heads import Heads, HeadSettings, Member
+from genius.errors import InputError
 
 IMAGE = {"mean": 10, "max": 6}
 TEXT = {"mean": 8}
@@ -15,11 +16,17 @@ SETTINGS = HeadSettings(width=24, raw=4, hidden=16, image_parts=("mean:5", "max:
 
 def heads(**changes: object) -> Heads:
     torch.manual_seed(0)
-    made = Heads(HeadSettings(**{**SETTINGS.__dict__, **changes}), IMAGE, TEXT)  # type: ignore[arg-type]
+    made = Heads(HeadSettings(**{**SETTINGS.__dict__, **changes}), IMAGE, TEXT)
     random = np.random.default_rng(0)
     made.image_projection.fit(random.normal(size=(50, 16)).astype(np.float32), 0.25)
     made.text_projection.fit(random.normal(size=(50, 8)).astype(np.float32), 0.25)
     return made.eval()
+
+
+def only_member(network: Heads) -> Member:
+    (member,) = network.members
+    assert isinstance(member, Member)
+    return member
 
 
 def parts(rows: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
@@ -37,7 +44,7 @@ def test_score_fusion_is_the_sum_of_image_and_text() -> None:
     image, text = parts()
     with torch.no_grad():
         embedded = network.item_blocks((image, HAS_IMAGE), (text, HAS_TEXT)).together()
-        member = network.members[0]
+        member = only_member(network)
         for row in range(6):
             content = torch.zeros(SETTINGS.content)
             raw = [torch.zeros(4), torch.zeros(4)]
@@ -56,12 +63,13 @@ def test_feature_fusion_depends_on_both() -> None:
     image, text = parts()
     with torch.no_grad():
         embedded = network.item_blocks((image, HAS_IMAGE), (text, HAS_TEXT)).together()
-        member = network.members[0]
+        member = only_member(network)
         image_part, image_hidden = member.image_head(image[:, :9])
         text_part, text_hidden = member.text_head(text[:, :6])
         both = 1  # the second row has an image and a text
         context = torch.cat([image_hidden[both], text_hidden[both], torch.ones(2)])
         fusion = member.item_fusion
+        assert fusion is not None
         image_gate, text_gate, offset = fusion.gates(fusion.hidden(context[None]))[0].chunk(3)
         content = image_part[both] * (1 + image_gate) + text_part[both] * (1 + text_gate) + offset
         expected = torch.cat([content / content.norm(), image[both, 9:] * 0.5, text[both, 6:] * 0.5])

@@ -11,8 +11,10 @@ from genius.encode import lite_image
 from genius.errors import InputError
 from tests.encode.small_towers import BLOCKS, efficientnet_weights, run_graph
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("onnx")
+import torch
+
 functional = torch.nn.functional
 
 
@@ -27,8 +29,10 @@ def reference_efficientnet(weights: dict[str, Any], pixels: Any) -> dict[str, An
         value = functional.pad(value, (before, after, before, after))
         groups = kernel.shape[0] if kernel.shape[1] == 1 and size > 1 else 1
         value = functional.conv2d(value, kernel, stride=stride, groups=groups)
-        statistics = (weights[f"{norm}.{part}"] for part in ("running_mean", "running_var", "weight", "bias"))
-        value = functional.batch_norm(value, *statistics, eps=1e-3)
+        statistics = {
+            part: weights[f"{norm}.{part}"] for part in ("running_mean", "running_var", "weight", "bias")
+        }
+        value = functional.batch_norm(value, **statistics, eps=1e-3)
         return functional.relu6(value) if clip else value
 
     value = layer(pixels, "_conv_stem", "_bn0", 2)

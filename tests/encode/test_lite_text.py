@@ -9,8 +9,9 @@ from genius.encode import lite_text
 from genius.errors import InputError
 from tests.encode.small_towers import run_graph
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("onnx")
+import torch
 
 
 def test_the_tower_equals_transformers_bert() -> None:

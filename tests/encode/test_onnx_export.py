@@ -8,15 +8,16 @@ import pytest
 from genius.errors import GeniusError
 from genius.runtime import session
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("onnx")
+import torch
 
-from genius.encode.onnx_export import export  # noqa: E402
+from genius.encode.onnx_export import export
 
 ROWS = torch.arange(6.0).reshape(2, 3)
 
 
-class Shifted(torch.nn.Module):  # type: ignore[misc]
+class Shifted(torch.nn.Module):
     """Subtracts something that depends on the rows, and ignores its second input."""
 
     def __init__(self, shift: Any) -> None:

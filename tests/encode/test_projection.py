@@ -3,10 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+import torch
 
-from genius.encode.projection import LIKELIEST, ClassNaming, Projection, kept_parts  # noqa: E402
-from genius.errors import InputError  # noqa: E402
+from genius.encode.projection import LIKELIEST, ClassNaming, Projection, kept_parts
+from genius.errors import InputError
 
 
 def test_an_image_is_named_by_its_likeliest_classes() -> None:

@@ -15,8 +15,10 @@ from genius.encode.uniir import PREFIX, convert_uniir, map_weights
 from genius.errors import InputError, MismatchError
 from tests.encode.small_clip import IMAGES, bpe_files
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("transformers")
+import torch
+
 functional = torch.nn.functional
 
 TEXT, VISION, JOINT, LENGTH, SIDE, PATCH = 64, 128, 64, 12, 20, 5
@@ -131,8 +133,14 @@ def save(weights: dict[str, Any], path: Path) -> Path:
     optimizer = torch.optim.AdamW([parameter])
     parameter.sum().backward()
     optimizer.step()
-    outer = {"model": weights, "optimizer": optimizer.state_dict(), "scheduler": {"last_epoch": 19}}
-    outer |= {"config": {"model": {"name": "CLIPScoreFusion"}}, "epoch": 19, "scaler": {"scale": 65536.0}}
+    outer = {
+        "model": weights,
+        "optimizer": optimizer.state_dict(),
+        "scheduler": {"last_epoch": 19},
+        "config": {"model": {"name": "CLIPScoreFusion"}},
+        "epoch": 19,
+        "scaler": {"scale": 65536.0},
+    }
     torch.save(outer, path)
     return path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,15 +30,15 @@ class ToyEncoder:
     def text_parts(self) -> dict[str, int]:
         return {"length": 2}
 
-    def encode_images(self, images: list[Image.Image]) -> np.ndarray:
-        self._note(*("x".join(map(str, image.getpixel((0, 0)))) for image in images))  # type: ignore[arg-type]
+    def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
+        self._note(*("x".join(map(str, np.asarray(image)[0, 0])) for image in images))
         return np.array([np.asarray(image, np.float32).mean((0, 1)) for image in images], np.float32)
 
-    def encode_texts(self, texts: list[str]) -> np.ndarray:
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         self._note(*texts)
         return np.array([[len(text), len(text.split())] for text in texts], np.float32)
 
-    def too_long(self, texts: list[str]) -> list[bool]:
+    def too_long(self, texts: Sequence[str]) -> list[bool]:
         return [False] * len(texts)
 
     def _note(self, *names: str) -> None:

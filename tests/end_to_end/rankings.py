@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Unpack
 
@@ -30,14 +30,15 @@ def make_index(path: Path, model: Model, tree: Tree, cache: Path) -> Index:
 def rankings(index: Index, tree: Tree, task: Task, **options: Unpack[SearchKeywords]) -> dict[str, Ranking]:
     """What an index finds for each test query of a task, which has its own instruction, by query id."""
     queries = list(tree.queries("test", task))
-    results = index.search_many(queries, want=task.target, **options)
+    options["want"] = task.target
+    results = index.search_many(queries, **options)
     return {
         query.id: [(hit.item.id, hit.score) for hit in hits]
         for query, hits in zip(queries, results, strict=True)
     }
 
 
-def readable(rankings: Mapping[str, Ranking], index: Container[str]) -> dict[str, Ranking]:
+def readable(rankings: Mapping[str, Ranking], index: Index) -> dict[str, Ranking]:
     """Rankings without items that are not in the index."""
     return {
         query: [(item, score) for item, score in ranking if item in index]

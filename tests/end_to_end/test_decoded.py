@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from genius import Index, storage
 from genius.cli import app
 from genius.corpus.coded import CodedCorpus
 from genius.data.mbeir import Tree
+from genius.decode.onnx_decoder import Precision
 from genius.decode.t5 import DecoderSettings, T5Decoder
 from genius.decode.torch_decoder import TorchDecoder
 from genius.doctor.examine import examine
@@ -28,6 +30,7 @@ from genius.evaluate.run import evaluate_model
 from genius.model import Model
 from genius.quantize.codebooks import CodebookSettings
 from genius.train.gate import verdict_on
+from genius.train.loop import LoopSettings
 from genius.train.run import Recipe, duration, plan, read_recipe, train_model
 from tests.coded import coded_corpus, replace_codebooks
 from tests.encode.small_towers import use_small_towers, write_small_towers
@@ -65,9 +68,9 @@ def trained(home: Path, miniature: Path) -> Path:
     return _train(home, miniature, "model", read_recipe(home / "recipe.toml")).path
 
 
-def _hit_rate(model: Model, coded: CodedCorpus, precision: str = "fp32") -> float:
+def _hit_rate(model: Model, coded: CodedCorpus, precision: Precision = "fp32") -> float:
     """@5, among all items, with the wanted modality known."""
-    decoder, trie = model.learned_decoder(precision), Trie.build(coded.codes)  # type: ignore[arg-type]
+    decoder, trie = model.learned_decoder(precision), Trie.build(coded.codes)
     hits = []
     for task, queries in coded.embedded.tasks.items():
         wanted = model.modality_codes_for(queries.want, len(queries))
@@ -209,11 +212,17 @@ def test_the_command_says_what_it_will_do_and_how_long_that_takes(miniature: Pat
 # --- the recipes that ship
 
 
+Loop = TypeVar("Loop", bound=LoopSettings)
+
+
+def _few_steps(loop: Loop) -> Loop:
+    return dataclasses.replace(loop, steps=6, validate_every=3, save_every=3, warm_up=1)
+
+
 def _tiny(recipe: Recipe, small: Recipe) -> Recipe:
     """A recipe with its own choices, but with the sizes and steps of a small one."""
     assert recipe.quantizer and recipe.decoder and small.quantizer and small.decoder
     books = dataclasses.replace(recipe.quantizer.codebooks, levels=3, size=8, iterations=5)
-    few = {"steps": 6, "validate_every": 3, "save_every": 3, "warm_up": 1}
     network = dataclasses.asdict(small.decoder.network)
     for name in ("start_from_codebooks", "start_scale"):
         network[name] = getattr(recipe.decoder.network, name)
@@ -224,7 +233,7 @@ def _tiny(recipe: Recipe, small: Recipe) -> Recipe:
         validated=4,
         codebooks=books,
         fusion=dataclasses.replace(recipe.quantizer.fusion, hidden=16),
-        loop=dataclasses.replace(recipe.quantizer.loop, **few),
+        loop=_few_steps(recipe.quantizer.loop),
     )
     decoder = dataclasses.replace(
         recipe.decoder,
@@ -232,7 +241,7 @@ def _tiny(recipe: Recipe, small: Recipe) -> Recipe:
         validated=4,
         device="cpu",
         network=DecoderSettings(**network),
-        loop=dataclasses.replace(recipe.decoder.loop, **few),
+        loop=_few_steps(recipe.decoder.loop),
     )
     return dataclasses.replace(
         recipe, towers=None, encoder=small.encoder, quantizer=quantizer, decoder=decoder

@@ -24,6 +24,7 @@ from genius.encode import lite, pipeline
 from genius.errors import InputError, MissingError
 from genius.model import Model
 from genius.quantize.codebooks import Codebooks
+from genius.quantize.fusion_inputs import FusionInputs
 from genius.train.run import read_recipe, train_model
 from tests.coded import replace_codebooks
 from tests.encode.small_towers import write_small_towers
@@ -142,8 +143,8 @@ def test_vectors_that_are_not_finite_are_a_verdict_and_no_crash(
 ) -> None:
     real = Model.vectors
 
-    def spoilt(self: Model, inputs: object) -> np.ndarray:
-        vectors = real(self, inputs)  # type: ignore[arg-type]
+    def spoilt(self: Model, inputs: FusionInputs) -> np.ndarray:
+        vectors = real(self, inputs)
         vectors[::5] = np.nan
         return vectors
 

@@ -68,7 +68,7 @@ def test_a_row_of_an_evaluation_is_what_an_index_returns(both: Both, miniature: 
     runs = [run for run in both.evaluation.runs if run.system == row]
     assert [run.task for run in runs] == tree.tasks("test")
     for run in runs:
-        results = rankings(both.index, tree, run.task, k=DEPTH, **ROWS[row])
+        results = rankings(both.index, tree, run.task, **(ROWS[row] | {"k": DEPTH}))
         assert_same_rankings(results, readable(run.results, both.index))
 
 
@@ -82,9 +82,10 @@ def test_with_few_beams_an_index_loses_what_an_evaluation_loses(
     ids = [item.id for item in tree.pool(UNION, "test") if item.id in both.index]
     members = np.array([corpus.numbers[id] for id in ids])
     search = coded_systems(both.index.model, both.coded, beams=beams, modes=MODES)[row]
+    options = ROWS[row] | {"k": 3, "beam": beams}
     for task, queries in both.coded.embedded.tasks.items():
         expected = dict(zip(queries.ids, _named(search(task, members), corpus.ids), strict=True))
-        assert_same_rankings(rankings(both.index, tree, task, k=3, beam=beams, **ROWS[row]), expected)
+        assert_same_rankings(rankings(both.index, tree, task, **options), expected)
 
 
 def _named(results: Rankings, ids: list[str]) -> list[Ranking]:

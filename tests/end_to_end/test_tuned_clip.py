@@ -10,27 +10,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
 pytest.importorskip("faiss")
 pytest.importorskip("onnx")
+import torch
+import transformers
+from typer.testing import CliRunner
 
-from typer.testing import CliRunner  # noqa: E402
-
-from genius import model as model_file  # noqa: E402
-from genius import storage  # noqa: E402
-from genius.cli import app  # noqa: E402
-from genius.data.images import load  # noqa: E402
-from genius.data.mbeir import Tree  # noqa: E402
-from genius.data.records import Item, Query  # noqa: E402
-from genius.encode import pipeline  # noqa: E402
-from genius.encode.clip import Clip  # noqa: E402
-from genius.encode.clip_fusion import TokenFusion, TokenFusionSettings  # noqa: E402
-from genius.errors import MismatchError  # noqa: E402
-from genius.evaluate.run import evaluate_model  # noqa: E402
-from genius.model import Model  # noqa: E402
-from genius.train.run import read_recipe, train_model  # noqa: E402
-from tests.encode.small_clip import tokens_of, write_clip  # noqa: E402
+from genius import model as model_file
+from genius import storage
+from genius.cli import app
+from genius.data.images import load
+from genius.data.mbeir import Tree
+from genius.data.records import Item, Query
+from genius.encode import pipeline
+from genius.encode.clip import Clip
+from genius.encode.clip_fusion import TokenFusion, TokenFusionSettings
+from genius.errors import MismatchError
+from genius.evaluate.run import evaluate_model
+from genius.model import Model
+from genius.train.run import read_recipe, train_model
+from tests.encode.small_clip import tokens_of, write_clip
 
 RECIPE = """
 name = "tuned"
@@ -128,7 +129,7 @@ def tuned_parts(model: Path) -> tuple[Any, Any, Any]:
 
 def unit(rows: Any) -> np.ndarray:
     vectors = np.stack([np.asarray(row) for row in rows])
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
 def cleaned(text: str | None) -> str:

@@ -28,7 +28,7 @@ from genius.data.records import ImageBytes, Item
 from genius.index import writer
 from genius.index.entries import item_of
 from genius.index.inspect import describe
-from tests.faults.killed_writers import watch_calls
+from tests.faults.killed_writers import kill_at_call, watch_calls
 from tests.index.made_up_index import encode, open_made_up
 
 STEPS = 4
@@ -42,24 +42,27 @@ Content = dict[str, tuple[Any, ...]]
 
 def plan(seed: int, known: list[str]) -> list[Change]:
     """What a child does."""
-    dice, changes = random.Random(seed), []
+    dice = random.Random(seed)
+    changes: list[Change] = []
     for step in range(STEPS):
         kind = dice.choice(["add", "add", "update", "remove", "compact"])
         if kind == "add":
             count = dice.choice([1, 1, 2, 9])
-            changed = [item(dice, f"{seed}-{step}-{n}") for n in range(count)]
-            changed += [item(dice, id) for id in dice.sample(known, min(1, len(known)))]
+            added = [item(dice, f"{seed}-{step}-{n}") for n in range(count)]
+            added += [item(dice, id) for id in dice.sample(known, min(1, len(known)))]
+            known = list(dict.fromkeys([*known, *(new.id for new in added)]))
+            changes.append((kind, added))
         elif kind == "update":
             ids = dice.sample(known, min(2, len(known)))
-            changed = [{"id": id, "metadata": {"n": dice.random()}} for id in ids[:1]]
-            changed += [{"id": id, "text": f"text {dice.random()}"} for id in ids[1:]]
+            updates: list[dict[str, Any]] = [{"id": id, "metadata": {"n": dice.random()}} for id in ids[:1]]
+            updates += [{"id": id, "text": f"text {dice.random()}"} for id in ids[1:]]
+            changes.append((kind, updates))
+        elif kind == "remove":
+            removed = dice.sample(known, len(known) // 3)
+            known = [id for id in known if id not in removed]
+            changes.append((kind, removed))
         else:
-            changed = dice.sample(known, len(known) // 3) if kind == "remove" else []
-        changes.append((kind, changed))
-        if kind == "remove":
-            known = [id for id in known if id not in changed]
-        elif kind == "add":
-            known = list(dict.fromkeys([*known, *(added.id for added in changed)]))
+            changes.append((kind, []))
     return changes
 
 
@@ -111,10 +114,6 @@ def content_of(path: Path) -> Content:
     return content
 
 
-def by_calls(moment: int) -> None:
-    watch_calls(lambda calls: calls == moment and os.kill(os.getpid(), signal.SIGKILL), from_swap=False)
-
-
 def by_the_clock(seconds: float) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -156,7 +155,8 @@ def main(folder: Path, kills: int) -> None:
     for number in range(CHILDREN * kills):
         changes, clock = plan(number, sorted(content)), bool(number % 2)
         moment = moments.uniform(0, seconds) if clock else moments.randint(1, calls)
-        prepare = partial(by_the_clock, max(moment, 1e-6)) if clock else partial(by_calls, int(moment))
+        at_call = partial(kill_at_call, int(moment), from_swap=False)
+        prepare = partial(by_the_clock, max(moment, 1e-6)) if clock else at_call
         dead, acknowledged = killed(path, changes, prepare)
         kills -= dead
         states = [content]

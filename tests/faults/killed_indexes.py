@@ -26,7 +26,7 @@ from genius.index.inspect import describe
 from genius.index.locks import only_writer
 from genius.index.snapshot import create_index_folder
 from genius.index.writer import SegmentWriter
-from tests.faults.killed_writers import watch_calls
+from tests.faults.killed_writers import kill_at_call, watch_calls
 from tests.index.made_up import GIVEN, made_up_codes, made_up_items
 
 ITEMS = made_up_items(24)
@@ -60,7 +60,7 @@ def killed_add(path: Path, moment: int) -> tuple[bool, int]:
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        watch_calls(lambda calls: calls == moment and os.kill(os.getpid(), signal.SIGKILL), from_swap=False)
+        kill_at_call(moment, from_swap=False)
         if not path.exists():
             make(path)
         add(path, write_end)

@@ -46,6 +46,16 @@ def watch_calls(report: Callable[[int], Any], from_swap: bool) -> None:
     sys.setprofile(count)
 
 
+def kill_at_call(moment: int, from_swap: bool) -> None:
+    """Kill this process when it reaches a call, counted as by `watch_calls`."""
+
+    def kill(calls: int) -> None:
+        if calls == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    watch_calls(kill, from_swap)
+
+
 def calls_of_a_write(path: Path, from_swap: bool) -> int:
     seen: list[int] = []
     watch_calls(seen.append, from_swap)
@@ -57,7 +67,7 @@ def calls_of_a_write(path: Path, from_swap: bool) -> int:
 def killed_write(path: Path, version: int, from_swap: bool, moment: int) -> bool:
     child = os.fork()
     if child == 0:
-        watch_calls(lambda calls: calls == moment and os.kill(os.getpid(), signal.SIGKILL), from_swap)
+        kill_at_call(moment, from_swap)
         write(path, version)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL

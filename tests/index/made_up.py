@@ -43,7 +43,8 @@ def made_up_block(
 
 def quantized(codebooks: Sequence[np.ndarray], codes: np.ndarray) -> np.ndarray:
     """The vectors [n, width] that codes [n, levels] stand for."""
-    return np.sum([codebook[codes[:, level]] for level, codebook in enumerate(codebooks)], axis=0)
+    vectors = [codebook[codes[:, level]] for level, codebook in enumerate(codebooks)]
+    return np.asarray(np.sum(vectors, axis=0))
 
 
 def written(path: Path, block: Block, format: SegmentFormat) -> Segment:

@@ -60,8 +60,8 @@ def blended(model: Model, query: Query, cosines: np.ndarray, codes: np.ndarray) 
     """What items are re-ranked by, from their cosines and codes. How much either counts is chosen on
     validation, so it is not the same on all machines."""
     vector, quantized = model.vectors(model.fusion_inputs([query]))[0], model.quantizer.reconstruct(codes)
-    weight = model.rerank_weight
-    return weight * cosines + (1 - weight) * (quantized @ vector - (quantized * quantized).sum(1) / 2)
+    weight, code_scores = model.rerank_weight, quantized @ vector - (quantized * quantized).sum(1) / 2
+    return np.asarray(weight * cosines + (1 - weight) * code_scores)
 
 
 def _rounded(rows: np.ndarray) -> np.ndarray:
@@ -120,7 +120,7 @@ def test_each_mode_has_the_candidates_of_the_one_before_and_says_the_path(
     existing = 99 if want is None else 39
     candidates = 0
     for mode in ("paper", "exact", "safe", "fast", "scan"):
-        hits = index.search("the red one", want=want, k=3, beam=4, mode=mode, decoder="geometry")  # type: ignore[arg-type]
+        hits = index.search("the red one", want=want, k=3, beam=4, mode=mode, decoder="geometry")
         assert (hits.mode, hits.decoder) == (mode, "geometry")
         assert hits.num_candidates >= candidates
         candidates = hits.num_candidates
@@ -281,7 +281,7 @@ def test_bad_input_is_refused(index: Index, tmp_path: Path) -> None:
         ({"query": Query(text="a"), "image": b""}, "give it alone"),
     ):
         with pytest.raises(InputError, match=message):
-            index.search(**wrong)  # type: ignore[arg-type]
+            index.search(**wrong)
     with pytest.raises(InputError, match="an empty query"):
         index.search_many(["a", ""])
     with pytest.raises(MissingError, match="has no decoder yet"):

@@ -166,7 +166,7 @@ def answers(index: MadeUpIndex) -> list[list[tuple[Any, ...]]]:
     return [
         [(hit.item.id, hit.score, hit.code, hit.log_probabilities, hit.prefix_counts) for hit in hits]
         for mode in ("auto", "scan", "paper", "fast", "exact")
-        for hits in index.search_many(["a dog", "a cat", "red", "blue"], k=20, mode=mode)  # type: ignore[arg-type]
+        for hits in index.search_many(["a dog", "a cat", "red", "blue"], k=20, mode=mode)
     ]
 
 

@@ -77,9 +77,12 @@ def test_a_few_exclusions_need_no_masks_and_find_the_same(
     index.add(made_up_items(60))
     masked: list[int] = []
     restricted = Searcher.restricted
-    monkeypatch.setattr(
-        Searcher, "restricted", lambda searcher, masks: masked.append(1) or restricted(searcher, masks)
-    )
+
+    def counted(searcher: Searcher, masks: Any) -> Searcher:
+        masked.append(1)
+        return restricted(searcher, masks)
+
+    monkeypatch.setattr(Searcher, "restricted", counted)
     ids = [f"item-{n}" for n in range(60)]
     for count, k, mode, filter in itertools.product(
         (1, 20, 57, 60), (1, 3, 60), ("auto", "scan", "paper"), (None, {"even": True})

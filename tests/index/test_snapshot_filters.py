@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genius.data.records import Item
+from genius.index.filters import Condition
 from genius.search.engine import MODES, Mode
 from tests.index.made_up_index import MadeUpIndex, open_made_up, scores_for_text
 
@@ -59,9 +61,14 @@ def test_few_items_are_scanned(index: MadeUpIndex) -> None:
 
 
 def test_a_filter_is_decided_once_a_version(index: MadeUpIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    decided = []
+    decided: list[int] = []
     where = index._catalogue.where
-    monkeypatch.setattr(index._catalogue, "where", lambda condition: decided.append(1) or where(condition))
+
+    def counted(condition: Condition) -> np.ndarray:
+        decided.append(1)
+        return where(condition)
+
+    monkeypatch.setattr(index._catalogue, "where", counted)
     for _ in range(3):
         index.search("a cat", filter={"share": {"$lt": 0.7}, "even": True})
     assert len(decided) == 1

@@ -75,9 +75,14 @@ def test_a_long_reader_is_not_waited_for_with_every_commit(
     index: MadeUpIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "CHECKPOINT_SECONDS", 0)
-    other, tried = Catalogue(index.path), []
-    checkpoint = index._catalogue._checkpoint
-    monkeypatch.setattr(index._catalogue, "_checkpoint", lambda: tried.append(1) or checkpoint())
+    other, checkpoint = Catalogue(index.path), index._catalogue._checkpoint
+    tried: list[int] = []
+
+    def counted() -> bool:
+        tried.append(1)
+        return checkpoint()
+
+    monkeypatch.setattr(index._catalogue, "_checkpoint", counted)
     index._catalogue._checkpoint_at = 1
     with other.reading():
         for n in range(5):

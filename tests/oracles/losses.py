@@ -87,7 +87,10 @@ def straight_through(
 ) -> torch.Tensor:
     """ẑ = Σ e_i, with the gradient of gain · z."""
     sums = torch.stack(
-        [sum(book[number] for number, book in zip(code, codebooks, strict=True)) for code in codes]
+        [
+            torch.stack([book[number] for number, book in zip(code, codebooks, strict=True)]).sum(0)
+            for code in codes
+        ]
     )
     return sums.detach() + gain * (vectors - vectors.detach())
 

@@ -47,8 +47,8 @@ def test_equals_a_dictionary_of_prefixes(codes: np.ndarray, random: Random) -> N
             assert sorted(items) == expected[prefixes[node]]
             assert items == sorted(items, key=lambda item: (codes[item].tolist(), item))
         node_of = {item: node for node, items in enumerate(expected.values()) for item in items}
-        items = np.arange(len(trie))
-        assert trie.nodes_above(depth, items).tolist() == [node_of[item] for item in items]
+        every_item = np.arange(len(trie))
+        assert trie.nodes_above(depth, every_item).tolist() == [node_of[item] for item in range(len(trie))]
 
         if depth < trie.levels:
             longer = list(by_prefix(codes, depth + 1))

@@ -20,9 +20,8 @@ from genius.errors import InputError
 from genius.paths import safe_path
 
 TEXT = st.text(min_size=1)  # any Unicode but lone surrogates, which no encoding can write
-PART = st.text(st.characters(exclude_characters="/\\\0:", exclude_categories=("Cs",)), min_size=1).filter(
-    lambda part: part.strip(".") != "" and not part.startswith(".")
-)
+CHARACTERS = st.characters(exclude_characters="/\\\0:", exclude_categories=["Cs"])
+PART = st.text(CHARACTERS, min_size=1).filter(lambda part: part.strip(".") != "" and not part.startswith("."))
 PATHS = st.lists(PART, min_size=1, max_size=3).map("/".join)
 NAMES = TEXT.filter(lambda name: name not in ("id", "_id", "did", "key", "metadata"))
 SCALARS = (
@@ -62,8 +61,14 @@ def test_items_as_jsonl(rows: dict[str, tuple[dict[str, Any], dict[str, Any]]]) 
         assert list(genius.read(path, strict=True)) == items
 
 
+Contents = dict[str, Any]
+"""The text of a record and the path of its image, either of which may be None."""
+DrawnTree = tuple[dict[Modality, list[Contents]], dict[int, list[Contents]]]
+"""Items by modality, and queries by number of task."""
+
+
 @st.composite
-def trees(draw: st.DrawFn) -> tuple[dict[str, Any], Any]:
+def trees(draw: st.DrawFn) -> DrawnTree:
     """A pool of each modality, and queries of every task with positives in it."""
     pools = {m: draw(st.lists(contents(m), min_size=1, max_size=3)) for m in Modality}
     tasks = draw(st.lists(st.sampled_from(sorted(TASK_MODALITIES)), min_size=1, unique=True))
@@ -71,20 +76,19 @@ def trees(draw: st.DrawFn) -> tuple[dict[str, Any], Any]:
         number: draw(st.lists(contents(TASK_MODALITIES[number][0]), min_size=1, max_size=3))
         for number in tasks
     }
-    return pools, queries  # type: ignore[return-value]
+    return pools, queries
 
 
 @given(trees())
-def test_mbeir_trees(
-    drawn: tuple[dict[Modality, list[dict[str, Any]]], dict[int, list[dict[str, Any]]]],
-) -> None:
+def test_mbeir_trees(drawn: DrawnTree) -> None:
     with tempfile.TemporaryDirectory() as folder:
         ids = iter(range(10_000))
-        pools = {
+        pools: dict[Modality, list[Item]] = {
             m: [record(Item, folder, row, id=f"30:{next(ids)}") for row in rows]
             for m, rows in drawn[0].items()
         }
-        named, queries = {}, {}
+        named: dict[str, list[Item]] = {}
+        queries: dict[Task, list[Query]] = {}
         for number, rows in drawn[1].items():
             task = Task("own", number)
             named[str(task)] = pools[task.target]
@@ -101,8 +105,8 @@ def test_mbeir_trees(
         assert {str(task): list(tree.pool(task)) for task in tree.tasks("test")} == named
         assert {task: list(tree.queries("test", task)) for task in tree.tasks("test")} == queries
         assert {item.id for item in tree} == {item.id for items in named.values() for item in items}
-        for task, rows in queries.items():
-            assert tree.judgements("test", task) == {query.id: list(query.positives) for query in rows}
+        for task, asked in queries.items():
+            assert tree.judgements("test", task) == {query.id: list(query.positives) for query in asked}
         tree.check("test")
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -56,9 +56,11 @@ def test_after_the_start_no_level_leaves_more_than_it_was_given(data: st.DataObj
 @pytest.mark.parametrize("kind", MODALITY_CODES)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("gradient", ["straight", "rotation"])
-def test_every_kind_of_code(kind: ModalityCode, shared: bool, gradient: str) -> None:
+def test_every_kind_of_code(
+    kind: ModalityCode, shared: bool, gradient: Literal["straight", "rotation"]
+) -> None:
     rows, modality = unit_vectors(200, 8), modalities(200)
-    settings = CodebookSettings(levels=3, size=16, modality_code=kind, shared=shared, gradient=gradient)  # type: ignore[arg-type]
+    settings = CodebookSettings(levels=3, size=16, modality_code=kind, shared=shared, gradient=gradient)
     books = Codebooks(8, settings)
     books.init(rows, modality, generator())
     modality_sizes = [] if kind == "none" else [3]

@@ -20,17 +20,12 @@ WIDTH, LEVELS, SIZE = 12, 4, 16
 DECAY = 0.9
 
 
-def pair(**settings: object) -> tuple[Codebooks, ResidualVQ]:
+def pair(gain: float = 1.0) -> tuple[Codebooks, ResidualVQ]:
     """The same codebooks, ours and the library's: level 1 with three codes, then three of 16."""
-    books = Codebooks(
-        WIDTH, CodebookSettings(levels=LEVELS - 1, size=SIZE, modality_code="learned", **settings)
-    )  # type: ignore[arg-type]
+    settings = CodebookSettings(levels=LEVELS - 1, size=SIZE, modality_code="learned", gain=gain)
+    books = Codebooks(WIDTH, settings)
     books.init(unit_vectors(400, WIDTH), modalities(400), generator())
-    library = ResidualVQ(
-        dim=WIDTH,
-        codebook_size=books.settings.all_sizes,
-        rotation_trick=settings.get("gradient") == "rotation",
-    )
+    library = ResidualVQ(dim=WIDTH, codebook_size=settings.all_sizes, rotation_trick=False)
     for layer, book in zip(library.layers, books.vectors_by_level(), strict=True):
         layer.codebook = book
     return books, library

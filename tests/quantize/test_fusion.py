@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -50,7 +52,7 @@ def by_hand(network: Fusion, inputs: dict[str, torch.Tensor]) -> np.ndarray:
     values = {name: value.numpy() for name, value in inputs.items()}
 
     def layer(name: str, value: np.ndarray) -> np.ndarray:
-        return value @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+        return np.asarray(value @ weights[f"{name}.weight"].T + weights[f"{name}.bias"])
 
     x = np.where(values["has_image"][:, None], values["image"], 0.0)
     y = np.where(values["has_text"][:, None], values["text"], 0.0)
@@ -61,7 +63,7 @@ def by_hand(network: Fusion, inputs: dict[str, torch.Tensor]) -> np.ndarray:
     share = 1 / (1 + np.exp(-layer("share.2", np.maximum(layer("share.0", u), 0))))
     z = share * x + (1 - share) * y + layer("mix.2", np.maximum(layer("mix.0", u), 0))
     z = z + values["embeddings"] if network.settings.with_embedding else z
-    return z / np.linalg.norm(z, axis=1, keepdims=True)
+    return np.asarray(z / np.linalg.norm(z, axis=1, keepdims=True))
 
 
 @pytest.mark.parametrize("with_embedding", [False, True])
@@ -103,6 +105,6 @@ def test_the_exported_graph_gives_the_same() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"hidden": 0}, {"dropout": 1.0}, {"dropout": -0.1}])
-def test_bad_settings(wrong: dict[str, float]) -> None:
+def test_bad_settings(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="hidden should be at least 1, and dropout a share below 1"):
-        FusionSettings(**wrong)  # type: ignore[arg-type]
+        FusionSettings(**wrong)

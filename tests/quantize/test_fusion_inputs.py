@@ -14,7 +14,7 @@ def rows(kinds: list[str], seed: int, dtype: type = np.float32) -> tuple[FusionI
     """Parts of records (`i`mage, `t`ext or `b`oth), and the inputs of the fusion as they should be."""
     random = np.random.default_rng(seed)
     shape = (len(kinds), WIDTH)
-    embeddings, image, text = (random.standard_normal(shape).astype(dtype) for _ in range(3))
+    embeddings, image, text = random.standard_normal((3, *shape)).astype(dtype)
     has_image = np.array([kind in "ib" for kind in kinds], bool)
     has_text = np.array([kind in "tb" for kind in kinds], bool)
     both = (has_image & has_text)[:, None]

@@ -20,7 +20,7 @@ def run(rows: np.ndarray, count: int, iterations: int, seed: int = 0) -> tuple[n
 
 
 def distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    return np.square(rows[:, None].astype(np.float64) - centres[None]).sum(2)
+    return np.asarray(np.square(rows[:, None].astype(np.float64) - centres[None]).sum(2))
 
 
 @st.composite

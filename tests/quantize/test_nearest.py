@@ -27,7 +27,7 @@ def nearest(book: np.ndarray, offsets: np.ndarray, few: int) -> Nearest:
 
 
 def minus_half_sq_norms(book: np.ndarray) -> np.ndarray:
-    return -0.5 * np.square(book, dtype=np.float64).sum(1)
+    return np.asarray(-0.5 * np.square(book, dtype=np.float64).sum(1))
 
 
 @st.composite

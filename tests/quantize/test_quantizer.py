@@ -170,9 +170,9 @@ def test_bad_vectors_and_codes() -> None:
     for modality in (None, np.zeros(3, np.int64)):
         with pytest.raises(InputError, match="this quantizer needs the modality of every vector"):
             needing.codes(rows, modality)
-    for modality in (-1, 3):
-        with pytest.raises(InputError, match=f"level 1 has codes from 0 to 2, and there is {modality}"):
-            needing.codes(rows, np.array([0, 1, 2, modality]))
+    for unknown in (-1, 3):
+        with pytest.raises(InputError, match=f"level 1 has codes from 0 to 2, and there is {unknown}"):
+            needing.codes(rows, np.array([0, 1, 2, unknown]))
     with pytest.raises(InputError, match="level 2 has codes from 0 to 15, and there is 16"):
         quantizer.reconstruct(np.array([[0, 16, 0]]))
     with pytest.raises(InputError, match="3 levels can't be summed: codes have 2, and there are 3 codebooks"):

@@ -8,6 +8,7 @@ import pytest
 
 from genius.search import costs
 from genius.search.costs import Costs, costs_of, measure
+from genius.search.rerank import rank
 from genius.search.segment_view import SegmentView
 from tests.search.geometric_pool import geometric_pool
 from tests.search.whole_numbers import FAST, SCAN
@@ -42,7 +43,6 @@ def test_scoring_an_item_is_measured_without_a_filter(monkeypatch: pytest.Monkey
     """To skip an item takes less time than to score it."""
     engine, vectors, _ = geometric_pool()
     allowed_rows: list[int] = []
-    rank = costs.rank
 
     def watched(segments: Sequence[SegmentView], *rest: Any) -> Any:
         rows = [int(segment.count_allowed(*np.array(segment.all_rows()))) for segment in segments]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -47,7 +48,7 @@ def test_items_are_added_and_found_at_once(serve: Serve, own_index: Path) -> Non
     client = serve(own_index)
     assert client.post("/search", json={"text": "red"}).json()["notes"] == ["the index is empty"]
     assert client.get("/codes").json()["count"] == 0
-    items = [
+    items: list[dict[str, object]] = [
         {"id": "a/b c", "text": "A red square.", "metadata": {"price": 30}},
         {"id": "image", "image": to_base64(square("blue"))},
     ]
@@ -72,7 +73,8 @@ def test_an_id_may_end_like_a_route(serve: Serve, own_index: Path) -> None:
 
 
 def test_all_items_page_by_page(client: TestClient, served: Path) -> None:
-    after, seen = 0, []
+    after: int | None = 0
+    seen: list[dict[str, Any]] = []
     while after is not None:
         page = client.get("/items", params={"after": after, "limit": 33}).json()
         after, seen = page["next"], [*seen, *page["items"]]

@@ -130,7 +130,7 @@ def test_each_group_is_answered_as_soon_as_it_is_done() -> None:
         others = [asyncio.ensure_future(batcher.submit(number)) for number in (2, 4, 1, 6, 3)]
         await settle(batcher, 5)
         even.set()
-        assert await asyncio.gather(first, others[0], others[1], others[3]) == [0, 2, 4, 6]
+        assert await asyncio.gather(*[first, others[0], others[1], others[3]]) == [0, 2, 4, 6]
         assert not others[2].done()
         await asyncio.to_thread(odd_begun.wait)
         others[4].cancel()  # too late to be left out, as its group is under way
@@ -176,9 +176,9 @@ def test_an_error_in_counting_stops_nothing() -> None:
     )
     for number in (1, 2):
         assert asyncio.run(batcher.submit(number)) == 2 * number
-    assert batcher.alive
+    alive_before = batcher.alive
     batcher.close()
-    assert not batcher.alive
+    assert (alive_before, batcher.alive) == (True, False)
     assert waits
 
 
@@ -204,9 +204,17 @@ def test_searches_share_a_batch_unless_their_options_differ() -> None:
         return SearchJob(SearchRequest.model_validate(fields), None).batch_key
 
     assert key(text="red", want="image") == key(text="blue", want="text", explain=True)
-    for option in ({"k": 3}, {"beam": 3}, {"mode": "fast"}, {"rerank": False}, {"decoder": "geometry"}):
-        assert key(text="red", **option) != key(text="red")
-    for option in ({"precision": "int8"}, {"filter": {"n": 1}}, {"exclude": ["a"]}):
+    options: list[dict[str, object]] = [
+        {"k": 3},
+        {"beam": 3},
+        {"mode": "fast"},
+        {"rerank": False},
+        {"decoder": "geometry"},
+        {"precision": "int8"},
+        {"filter": {"n": 1}},
+        {"exclude": ["a"]},
+    ]
+    for option in options:
         assert key(text="red", **option) != key(text="red")
     assert key(near="a", want="image") != key(near="a", want="text")
     assert key(near="a") != key(near="b")

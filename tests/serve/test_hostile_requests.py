@@ -117,5 +117,6 @@ def test_a_page_of_another_site_cannot_compact(serve: Serve, own_index: Path) ->
     client = serve(own_index)
     answer = client.post("/compact", content="", headers={"Content-Type": "text/plain"})
     assert answer.status_code == 415
-    for body in ([], 1, {"a": 1}):
+    bodies: list[object] = [[], 1, {"a": 1}]
+    for body in bodies:
         assert client.post("/compact", json=body).status_code == 422

@@ -100,7 +100,12 @@ def test_a_slow_filter_is_refused_and_other_searches_do_not_wait_for_it(
     assert error["kind"] == "timeout"
     assert "filter takes too long" in error["message"]
     begun, go = threading.Event(), threading.Event()
-    monkeypatch.setattr(Index, "prepare", lambda *_: begun.set() or go.wait())
+
+    def held(index: Index, filter: object) -> None:
+        begun.set()
+        go.wait()
+
+    monkeypatch.setattr(Index, "prepare", held)
     with ThreadPoolExecutor(1) as thread:
         costly = thread.submit(client.post, "/search", json=request)
         begun.wait()

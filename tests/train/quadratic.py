@@ -21,7 +21,7 @@ class Quadratic:
 
     def __init__(self) -> None:
         torch.manual_seed(0)
-        self.network = torch.nn.Sequential(
+        self.network: torch.nn.Module = torch.nn.Sequential(
             torch.nn.Linear(6, 8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 3)
         )
         self.truth = torch.randn(6, 3)
@@ -33,7 +33,8 @@ class Quadratic:
     def loss(self, step: int, part: int) -> torch.Tensor:
         rows, wanted = self.batch(step, part)
         local = distributed.local_slice(len(rows))
-        return (self.network(rows[local]) - wanted[local]).square().sum() / wanted.numel()
+        errors: torch.Tensor = self.network(rows[local]) - wanted[local]
+        return errors.square().sum() / wanted.numel()
 
     def validate(self) -> dict[str, float]:
         rows, wanted = self.batch(10_000, 0)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import pytest
 import torch
 
 from genius.train import distributed
 
-T = TypeVar("T")
 
-
-def run_ranks(function: Callable[[int], T], world_size: int) -> list[T]:
-    """The results of `function(rank)` for each rank, with `distributed` patched to know these ranks."""
+def sum_over_ranks(share: Callable[[int], torch.Tensor], world_size: int) -> torch.Tensor:
+    """The sum of `share(rank)` over all ranks, with `distributed` patched to know these ranks."""
     ranks, barrier = threading.local(), threading.Barrier(world_size, timeout=60)
     offered: list[torch.Tensor] = [torch.empty(0)] * world_size
 
@@ -27,12 +24,12 @@ def run_ranks(function: Callable[[int], T], world_size: int) -> list[T]:
         barrier.wait()  # before anyone offers the next rows
         return gathered
 
-    def run(rank: int) -> T:
+    def run(rank: int) -> torch.Tensor:
         ranks.number = rank
-        return function(rank)
+        return share(rank)
 
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(world_size) as threads:
         patch.setattr(distributed, "rank", lambda: ranks.number)
         patch.setattr(distributed, "world_size", lambda: world_size)
         patch.setattr(distributed, "gather", gather)
-        return list(threads.map(run, range(world_size)))
+        return torch.stack(list(threads.map(run, range(world_size)))).sum(0)

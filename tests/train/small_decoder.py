@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -40,8 +41,8 @@ def coded() -> tuple[Quantizer, CodedCorpus, CodedCorpus]:
     return quantizer, splits[0], splits[1]
 
 
-def stage(**changes: object) -> DecoderStage:
-    settings = dataclasses.replace(SETTINGS, **changes)  # type: ignore[arg-type]
+def stage(**changes: Any) -> DecoderStage:
+    settings = dataclasses.replace(SETTINGS, **changes)
     quantizer, training, validation = coded()
     return DecoderStage(settings, quantizer, [0, 1, 2], training, validation, seed=5)
 

@@ -43,11 +43,11 @@ SETTINGS = EncoderSettings(
 def stage(**changes: Any) -> EncoderStage:
     """Two tasks of one data set over items of all modalities; a query has one to three positives."""
     random = np.random.default_rng(0)
-    features = SimpleNamespace(
+    features: Any = SimpleNamespace(
         images=random.normal(size=(ITEMS, 10)).astype(np.float16),
         texts=random.normal(size=(ITEMS + PROMPTS, 10)).astype(np.float16),
     )
-    encoder = SimpleNamespace(image_parts={"features": 10}, text_parts={"features": 10})
+    encoder: Any = SimpleNamespace(image_parts={"features": 10}, text_parts={"features": 10})
     modality = (np.arange(ITEMS) % 3).astype(np.int8)
     contents = Records(
         np.where(modality == 1, ABSENT, np.arange(ITEMS)),
@@ -59,7 +59,7 @@ def stage(**changes: Any) -> EncoderStage:
     tasks = [_task(Task("webqa", number), modality, random) for number in (1, 2)]
     prompts = ITEMS + np.arange(PROMPTS), np.arange(PROMPTS) % 3
     settings = dataclasses.replace(SETTINGS, **changes)
-    return EncoderStage(settings, encoder, features, pool, (tasks, tasks), prompts, seed=5)  # type: ignore[arg-type]
+    return EncoderStage(settings, encoder, features, pool, (tasks, tasks), prompts, seed=5)
 
 
 def _task(task: Task, modality: np.ndarray, random: np.random.Generator) -> TaskQueries:

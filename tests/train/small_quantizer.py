@@ -15,8 +15,7 @@ from genius.data.tasks import Task
 from genius.quantize.codebooks import CodebookSettings
 from genius.quantize.fusion import FusionSettings
 from genius.quantize.fusion_inputs import FusionInputs
-from genius.train.loop import LoopSettings
-from genius.train.quantizer import QuantizerSettings, QuantizerStage
+from genius.train.quantizer import QuantizerLoopSettings, QuantizerSettings, QuantizerStage
 from tests.train.processes import run_as_program, train_small
 
 WIDTH, ITEMS, QUERIES = 24, 120, 90
@@ -28,7 +27,7 @@ SETTINGS = QuantizerSettings(
     validated=30,
     fusion=FusionSettings(hidden=16, dropout=0.0),
     codebooks=CodebookSettings(levels=2, size=16, iterations=4),
-    loop=LoopSettings(steps=20, learning_rate=1e-3, warm_up=2, validate_every=10, save_every=4, average=0.0),
+    loop=QuantizerLoopSettings(steps=20, learning_rate=1e-3, warm_up=2, validate_every=10, save_every=4),
 )
 
 

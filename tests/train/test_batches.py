@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from genius.train.batches import ROUND, TaskSchedule, TrainingQueries, shuffled_rows  # noqa: E402
-from tests.train import small_quantizer  # noqa: E402
+from genius.train.batches import ROUND, TaskSchedule, TrainingQueries, shuffled_rows
+from tests.train import small_quantizer
 
 
 @pytest.mark.parametrize(("power", "shares"), [(1.0, (0.1, 0.9)), (0.5, (0.25, 0.75)), (0.0, (0.5, 0.5))])

@@ -2,18 +2,19 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("faiss")
 
-from genius.errors import InputError  # noqa: E402
-from genius.train.decoder import DecoderTraining, mix_with_answers  # noqa: E402
-from genius.train.loop import train  # noqa: E402
-from tests.train.processes import assert_resumes, assert_same_together, losses  # noqa: E402
-from tests.train.small_decoder import SETTINGS, run, stage  # noqa: E402
+from genius.errors import InputError
+from genius.train.decoder import DecoderTraining, mix_with_answers
+from genius.train.loop import train
+from tests.train.processes import assert_resumes, assert_same_together, losses
+from tests.train.small_decoder import SETTINGS, run, stage
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -33,9 +34,9 @@ def test_off_and_clean_do_not_change_queries() -> None:
 
 
 @pytest.mark.parametrize("mix", ["linear", "sqrt"])
-def test_one_share_for_a_query_mixes_it_with_its_answer(mix: str) -> None:
+def test_one_share_for_a_query_mixes_it_with_its_answer(mix: Literal["linear", "sqrt"]) -> None:
     queries, answers = units(4000, 3, 0), units(4000, 3, 1)
-    settings = DecoderTraining(mix=mix, clean=0.0)  # type: ignore[arg-type]
+    settings = DecoderTraining(mix=mix, clean=0.0)
     mixtures = mix_with_answers(queries, answers, settings, np.random.default_rng(0))
     np.testing.assert_allclose(np.linalg.norm(mixtures, axis=1), 1, atol=1e-5)
     # Each is a combination of its query and its answer; solving for the weights gives µ.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+import torch
 
-from genius.encode.features import ABSENT  # noqa: E402
-from tests.train import small_heads  # noqa: E402
+from genius.corpus.records import Records
+from genius.encode.features import ABSENT
+from tests.train import small_heads
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -43,8 +45,14 @@ def test_negatives_are_training_targets_of_the_wanted_modality_and_given_hard_on
 @pytest.mark.parametrize("dropout", [0.0, 0.3, 1.0])
 def test_a_share_of_queries_has_no_instruction(dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = small_heads.stage(instruction_dropout=dropout)
-    task, drawn = stage.train_tasks[0], []
-    monkeypatch.setattr(stage, "_queries", lambda contents: [drawn.append(contents.instruction)])
+    task = stage.train_tasks[0]
+    drawn: list[np.ndarray] = []
+
+    def noted(contents: Records) -> tuple[None, None]:
+        drawn.append(contents.instruction)
+        return None, None
+
+    monkeypatch.setattr(stage, "_queries", noted)
     for seed in range(40):
         stage._instructed_queries(task, np.arange(30), np.random.default_rng(seed))
     prompts = np.concatenate(drawn)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+import torch
 
-from genius.errors import GeniusError, MismatchError  # noqa: E402
-from genius.train import checkpoint  # noqa: E402
-from genius.train.loop import LoopSettings, learning_rate, train  # noqa: E402
-from tests.train.processes import run_and_kill  # noqa: E402
-from tests.train.quadratic import SEED, SETTINGS, Quadratic, run  # noqa: E402
+from genius.errors import GeniusError, MismatchError
+from genius.train import checkpoint
+from genius.train.loop import LoopSettings, learning_rate, train
+from tests.train.processes import run_and_kill
+from tests.train.quadratic import SEED, SETTINGS, Quadratic, run
 
 ROOT = Path(__file__).parents[2]
 

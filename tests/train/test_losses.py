@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+import torch
 
-from genius.quantize.codebooks import CodebookSettings  # noqa: E402
-from genius.train.batches import ContrastBatch, shuffled_rows  # noqa: E402
-from genius.train.decoder import DecoderStage  # noqa: E402
-from genius.train.heads import EncoderStage  # noqa: E402
-from genius.train.losses import contrastive_loss, symmetric_contrastive_loss  # noqa: E402
-from genius.train.pairs import AnsweredQueries, draw_positives  # noqa: E402
-from genius.train.quantizer import QuantizerSettings, QuantizerStage  # noqa: E402
-from tests.oracles import losses as oracle  # noqa: E402
-from tests.train import small_decoder, small_heads, small_quantizer  # noqa: E402
-from tests.train.gradients import assert_same, gradients  # noqa: E402
-from tests.train.ranks import run_ranks  # noqa: E402
+from genius.quantize.codebooks import CodebookSettings
+from genius.train.batches import ContrastBatch, shuffled_rows
+from genius.train.decoder import DecoderStage
+from genius.train.heads import EncoderStage
+from genius.train.losses import contrastive_loss, symmetric_contrastive_loss
+from genius.train.pairs import AnsweredQueries, draw_positives
+from genius.train.quantizer import QuantizerSettings, QuantizerStage
+from tests.oracles import losses as oracle
+from tests.train import small_decoder, small_heads, small_quantizer
+from tests.train.gradients import assert_same, gradients
+from tests.train.ranks import sum_over_ranks
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -45,7 +46,8 @@ OTHERS: list[set[int]] = [{3}, set(), {0, 4}, set(), {0}, {1, 2, 3, 4}, set()]
 
 def vectors(count: int, seed: int) -> torch.Tensor:
     rows = torch.randn(count, 4, generator=torch.Generator().manual_seed(seed))
-    return (rows / rows.norm(dim=1, keepdim=True)).requires_grad_()
+    unit: torch.Tensor = rows / rows.norm(dim=1, keepdim=True)
+    return unit.requires_grad_()
 
 
 def mask() -> torch.Tensor:
@@ -66,7 +68,7 @@ def test_the_contrast_is_eq_2(world_size: int) -> None:
         return contrastive_loss(queries[local], own, scale, targets[local], mask()[local])
 
     expected = oracle.query_to_items(queries.double(), items.double(), TARGETS, OTHERS, 1 / scale.double())
-    assert_same(sum(run_ranks(share, world_size)) / 7, expected, [queries, items, scale])
+    assert_same(sum_over_ranks(share, world_size) / 7, expected, [queries, items, scale])
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3])
@@ -79,7 +81,7 @@ def test_the_symmetric_contrast_is_eq_3_both_ways(world_size: int) -> None:
         return symmetric_contrastive_loss(queries[own[0]], items[own[1]], batch, 0.3)
 
     expected = oracle.contrast_both_ways(queries.double(), items.double(), TARGETS, OTHERS, 0.3)
-    assert_same(sum(run_ranks(share, world_size)), expected, [queries, items])
+    assert_same(sum_over_ranks(share, world_size), expected, [queries, items])
 
 
 # --- the heads
@@ -99,12 +101,13 @@ def expected_heads_loss(stage: EncoderStage, turn: int) -> torch.Tensor:
     assert any(others), "some query has another positive among the candidates"
     queries, items = stage._instructed_queries(task, rows, random), stage._items(candidates)
     temperature = 1 / stage.log_scale.exp().double()
-    return sum(
+    losses = [
         oracle.query_to_items(
             queries.of(member).double(), items.of(member).double(), targets, others, temperature
         )
         for member in range(2)
-    )
+    ]
+    return torch.stack(losses).sum()
 
 
 def test_the_loss_of_the_heads_is_eq_2_for_each_member() -> None:
@@ -121,7 +124,7 @@ def test_the_shares_of_the_heads_loss_add_up() -> None:
     for task in stage.train_tasks:
         task.prompts[:] = task.prompts[0]
     parameters = [parameter for parameter in stage.network.parameters() if parameter.requires_grad]
-    total = sum(run_ranks(lambda _: stage.loss(1, 1), 2))
+    total = sum_over_ranks(lambda _: stage.loss(1, 1), 2)
     assert_same(total, expected_heads_loss(stage, turn=3), parameters)
 
 
@@ -134,8 +137,16 @@ NO_WEIGHTS = dict.fromkeys(WEIGHTS, 0.0)
 def quantizer_settings(modality_code: Any, **changes: Any) -> QuantizerSettings:
     books = CodebookSettings(levels=3, size=6, iterations=4, gain=3.0, modality_code=modality_code)
     loop = dataclasses.replace(small_quantizer.SETTINGS.loop, accumulate=2)
-    more = {"batch": 24, "others": 7, "prefix_levels": 2, "prefix_temperature": 0.3}
-    return dataclasses.replace(small_quantizer.SETTINGS, codebooks=books, loop=loop, **more, **changes)
+    return dataclasses.replace(
+        small_quantizer.SETTINGS,
+        codebooks=books,
+        loop=loop,
+        batch=24,
+        others=7,
+        prefix_levels=2,
+        prefix_temperature=0.3,
+        **changes,
+    )
 
 
 def quantizer_stage(settings: QuantizerSettings) -> QuantizerStage:
@@ -233,7 +244,7 @@ def test_the_shares_of_the_quantizer_s_loss_add_up(first: str) -> None:
     wanted = gradients(expected, list(alone.network.parameters()))
     longest = max(float(gradient.abs().max()) for gradient in wanted)
     alone.loss(1, 1)
-    total = sum(run_ranks(lambda rank: stages[rank].loss(1, 1), 2))
+    total = sum_over_ranks(lambda rank: stages[rank].loss(1, 1), 2)
     assert float(total.detach()) == pytest.approx(float(expected.detach()), rel=1e-4)
     shares = gradients(total, [parameter for stage in stages for parameter in stage.network.parameters()])
     for gradient, first_share, second_share in zip(
@@ -270,5 +281,5 @@ def test_the_loss_of_the_decoder_is_eq_10(changes: dict[str, Any]) -> None:
 
 def test_the_shares_of_the_decoder_s_loss_add_up() -> None:
     stage = small_decoder.stage(batch=11)
-    total = sum(run_ranks(lambda _: stage.loss(3, 0), 2))
+    total = sum_over_ranks(lambda _: stage.loss(3, 0), 2)
     assert_same(total, expected_decoder_loss(stage, turn=3), list(stage.network.parameters()))

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+import torch
 
-from genius.train.pairs import draw_positives, hit_rate, mask_other_positives  # noqa: E402
+from genius.train.pairs import draw_positives, hit_rate, mask_other_positives
 
 
 @dataclass(frozen=True)

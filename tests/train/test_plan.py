@@ -2,22 +2,23 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+import torch
 
-from genius.decode.t5 import DecoderSettings, T5Decoder  # noqa: E402
-from genius.quantize.codebooks import CodebookSettings  # noqa: E402
-from genius.quantize.fusion import Fusion, FusionSettings  # noqa: E402
-from genius.train.decoder import DecoderLoopSettings, DecoderTraining  # noqa: E402
-from genius.train.heads import EncoderSettings  # noqa: E402
-from genius.train.loop import LoopSettings  # noqa: E402
-from genius.train.plan import (  # noqa: E402
+from genius.decode.t5 import DecoderSettings, T5Decoder
+from genius.quantize.codebooks import CodebookSettings
+from genius.quantize.fusion import Fusion, FusionSettings
+from genius.train.decoder import DecoderLoopSettings, DecoderTraining
+from genius.train.heads import EncoderSettings
+from genius.train.loop import LoopSettings
+from genius.train.plan import (
     decoder_macs,
     encoder_macs,
     measure_speed,
     quantizer_macs,
     training_seconds,
 )
-from genius.train.quantizer import QuantizerSettings  # noqa: E402
+from genius.train.quantizer import QuantizerLoopSettings, QuantizerSettings
 
 
 def matrices(module: torch.nn.Module) -> int:
@@ -49,7 +50,7 @@ def test_a_quantizer_s_multiply_adds_are_those_of_its_fusion_its_codes_and_k_mea
         buffer=100,
         fusion=fusion,
         codebooks=CodebookSettings(levels=2, size=32, iterations=3),
-        loop=LoopSettings(steps=7),
+        loop=QuantizerLoopSettings(steps=7),
     )
     codes = (3 + 64) * 24
     row = (

@@ -6,14 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("faiss")
+import torch
 
-from genius.errors import InputError  # noqa: E402
-from genius.train.loop import train  # noqa: E402
-from genius.train.quantizer import QuantizerSettings, QuantizerStage  # noqa: E402
-from tests.train.processes import assert_resumes, assert_same_together  # noqa: E402
-from tests.train.small_quantizer import SETTINGS, run, stage  # noqa: E402
+from genius.errors import InputError
+from genius.train.loop import train
+from genius.train.quantizer import QuantizerSettings, QuantizerStage
+from tests.train.processes import assert_resumes, assert_same_together
+from tests.train.small_quantizer import SETTINGS, run, stage
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

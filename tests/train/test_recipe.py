@@ -33,6 +33,7 @@ def test_a_recipe_is_its_settings(tmp_path: Path) -> None:
         steps = 7
     """
     recipe = read_recipe(write(tmp_path, text))
+    assert recipe.encoder is not None
     assert (recipe.name, recipe.seed, recipe.encoder.temperature) == ("mine", 0, 1.0)
     assert (recipe.encoder.heads.image_parts, recipe.encoder.loop.steps) == (("mean:3",), 7)
     assert description(recipe)["encoder"]["heads"]["image_parts"] == ["mean:3"]

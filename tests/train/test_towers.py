@@ -9,22 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("transformers")
+import torch
 
-from genius.data.mbeir import Tree  # noqa: E402
-from genius.data.text import clean  # noqa: E402
-from genius.encode.clip_fusion import TokenFusionSettings  # noqa: E402
-from genius.errors import InputError  # noqa: E402
-from genius.train.loop import train  # noqa: E402
-from genius.train.pairs import read_training, read_validation  # noqa: E402
-from genius.train.towers import TowerStage  # noqa: E402
-from tests.encode.small_clip import write_clip, write_siglip  # noqa: E402
-from tests.oracles import losses as oracle  # noqa: E402
-from tests.train.gradients import assert_same  # noqa: E402
-from tests.train.processes import losses, run_and_kill  # noqa: E402
-from tests.train.ranks import run_ranks  # noqa: E402
-from tests.train.small_tuning import SMALL_FUSION, loop, run, settings  # noqa: E402
+from genius.data.mbeir import Tree
+from genius.data.text import clean
+from genius.encode.clip_fusion import TokenFusionSettings
+from genius.errors import InputError
+from genius.train.loop import train
+from genius.train.pairs import read_training, read_validation
+from genius.train.towers import TowerStage
+from tests.encode.small_clip import write_clip, write_siglip
+from tests.oracles import losses as oracle
+from tests.train.gradients import assert_same
+from tests.train.processes import losses, run_and_kill
+from tests.train.ranks import sum_over_ranks
+from tests.train.small_tuning import SMALL_FUSION, loop, run, settings
 
 ROOT = Path(__file__).parents[2]
 FUSION = TokenFusionSettings(**SMALL_FUSION)
@@ -66,16 +67,16 @@ def direct(stage: TowerStage, records: list[Any]) -> torch.Tensor:
     """Embeddings by transformers alone, record by record."""
     module, rows = stage.clip.module, []
     for future, text in records:
-        total = 0
+        parts = []
         if future is not None:
             pixels = torch.from_numpy(future.result())[None]
-            total = total + module.get_image_features(pixel_values=pixels).pooler_output[0]
+            parts.append(module.get_image_features(pixel_values=pixels).pooler_output[0])
         if text:
             tokens = stage.clip.tokenizer(
                 [text], truncation=True, max_length=stage.clip.text_length, return_tensors="pt"
             )
-            total = total + module.get_text_features(**tokens).pooler_output[0]
-        rows.append(total.double())
+            parts.append(module.get_text_features(**tokens).pooler_output[0])
+        rows.append(torch.stack(parts).sum(0).double())
     return torch.stack([row / row.norm() for row in rows])
 
 
@@ -99,8 +100,8 @@ def test_the_shares_of_the_loss_add_up(clip: Path, miniature: Path) -> None:
     stages = [TowerStage(settings(clip, batch=32), Tree(miniature), seed=1) for _ in range(3)]
     for stage in stages:
         stage.network.eval()
-    shares = run_ranks(lambda rank: stages[rank].loss(0, 0), 2)
-    assert float(sum(shares).detach()) == pytest.approx(float(stages[2].loss(0, 0).detach()), rel=1e-4)
+    total = sum_over_ranks(lambda rank: stages[rank].loss(0, 0), 2)
+    assert float(total.detach()) == pytest.approx(float(stages[2].loss(0, 0).detach()), rel=1e-4)
 
 
 def test_no_positive_is_a_negative(clip: Path, miniature: Path) -> None:

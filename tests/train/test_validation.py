@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pytest
 
+from genius.corpus.queries import TaskQueries
 from genius.decode.geometry import fit_temperature
 from genius.train.batches import validation_rows
 from genius.train.validation import (
@@ -39,7 +41,7 @@ def ranking_of(
     return choose_ranking(
         items,
         modality,
-        [Queries()],  # type: ignore[list-item]
+        [cast(TaskQueries, Queries())],
         lambda _, rows: embeddings[rows],
         lambda _, rows: vectors[rows],
         count=40,
