@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from genius.data.mbeir import Tree
+from genius.data.mbeir import SPLITS, Split, Tree
 from genius.data.pairs import Pair, write_pairs_tree
 from genius.data.records import ImageBytes, ImageFile, Item, Query
 from genius.data.tasks import Task
@@ -33,7 +33,7 @@ def captioned(photos: Path, count: int = 30) -> list[Pair]:
     ]
 
 
-def answers(tree: Tree, split: str) -> dict[str, set[bytes]]:
+def answers(tree: Tree, split: Split) -> dict[str, set[bytes]]:
     """The bytes of the images that answer each text query of a split."""
     images = {item.id: item.image.read() for item in tree if item.image is not None}
     task = Task("pairs", 0)
@@ -46,14 +46,14 @@ def test_every_caption_leads_to_its_image_in_one_split(tmp_path: Path, photos: P
     assert not train.keys() & val.keys() and len(val) == 3
     expected = {f"caption {number}": {(photos / f"photo {number}.png").read_bytes()} for number in range(30)}
     assert train | val == expected
-    for split in ("train", "val"):
+    for split in SPLITS[:2]:
         tree.check(split)
 
 
 def test_images_ask_for_their_captions_too_and_never_across_the_split(tmp_path: Path, photos: Path) -> None:
     tree = write_pairs_tree(tmp_path / "tree", captioned(photos))
     texts = {item.id: item.text for item in tree if item.image is None}
-    for split in ("train", "val"):
+    for split in SPLITS[:2]:
         asks = {texts[did] for query in tree.queries(split, Task("pairs", 3)) for did in query.positives}
         assert asks == set(answers(tree, split))
     one_way = write_pairs_tree(tmp_path / "one-way", captioned(photos), both_ways=False)
