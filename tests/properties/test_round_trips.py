@@ -105,8 +105,8 @@ def test_mbeir_trees(drawn: DrawnTree) -> None:
         assert {str(task): list(tree.pool(task)) for task in tree.tasks("test")} == named
         assert {task: list(tree.queries("test", task)) for task in tree.tasks("test")} == queries
         assert {item.id for item in tree} == {item.id for items in named.values() for item in items}
-        for task, asked in queries.items():
-            assert tree.judgements("test", task) == {query.id: list(query.positives) for query in asked}
+        for task, listed in queries.items():
+            assert tree.judgements("test", task) == {query.id: list(query.positives) for query in listed}
         tree.check("test")
 
 
