@@ -123,6 +123,8 @@ def test_items_are_added_changed_and_removed(running: Running, own_index: Path) 
         assert client.remove("a/18") == 1
         assert client.get("a/17") is None
         assert len(client) == 298
+        with Index.open(own_index) as index:
+            assert client.facets() == index.facets() != ()
         before = client.version
         assert client.compact() == Compacted(2, 1, 4)
         assert client.version == before + 1

@@ -140,6 +140,25 @@ def test_filters_exclusions_and_more_like_this(serve: Serve, own_index: Path) ->
     assert (unknown.status_code, unknown.json()["error"]["kind"]) == (400, "input")
 
 
+def test_facets_are_those_of_the_index_and_current(serve: Serve, own_index: Path) -> None:
+    client = serve(own_index)
+    assert client.get("/facets").json() == {"facets": []}
+    metadata = [{"price": 3, "brand": "acme", "taken": "2024-05-01"}, {"price": 9.5, "brand": "acme"}]
+    items = [{"id": str(n), "text": f"square {n}", "metadata": own} for n, own in enumerate(metadata)]
+    client.post("/items", json={"items": items})
+    listed = {facet["key"]: facet for facet in client.get("/facets").json()["facets"]}
+    assert listed["brand"]["values"] == [{"value": "acme", "count": 2}]
+    assert (listed["price"]["kind"], listed["price"]["minimum"], listed["price"]["maximum"]) == (
+        "number",
+        3,
+        9.5,
+    )
+    assert (listed["taken"]["kind"], listed["taken"]["count"]) == ("date", 1)
+    client.patch("/items/0", json={"metadata": {"brand": "other"}})
+    listed = {facet["key"]: facet for facet in client.get("/facets").json()["facets"]}
+    assert {value["value"] for value in listed["brand"]["values"]} == {"acme", "other"}
+
+
 def test_a_read_only_service_refuses_changes(client: TestClient) -> None:
     for answer in (
         client.post("/items", json={"items": [{"id": "a", "text": "b"}]}),

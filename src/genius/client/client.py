@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote, urlencode
 
-from genius.client.remote import remote_hits, remote_item
+from genius.client.remote import remote_facet, remote_hits, remote_item
 from genius.client.transport import Transport, batch_items, change_to_dict, image_to_base64, item_path
 from genius.data.records import ImageSource, Item, Query
 from genius.errors import InputError
 from genius.index.cells import Cell
+from genius.index.facets import Facet
 from genius.index.hits import Hits
 from genius.index.ingest import Added, Change, id_of
 from genius.index.query import SearchKeywords, SearchOptions, check_several, make_query
@@ -191,6 +192,10 @@ class Client:
             tuple((child["code"], child["count"]) for child in children),
             tuple(self._item(fields) for fields in first["items"]),
         )
+
+    def facets(self) -> tuple[Facet, ...]:
+        """The keys of the items' metadata with their values, as `Index.facets` counts them."""
+        return tuple(remote_facet(fields) for fields in self._transport.call("GET", "/facets")["facets"])
 
     def _cell_page(self, prefix: Sequence[int | None], start: int, items: int) -> Any:
         """A cell with a page of its children, from `start` on."""

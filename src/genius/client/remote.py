@@ -10,6 +10,7 @@ from typing import Any
 from genius.client.transport import Transport, item_path
 from genius.data.records import Item
 from genius.errors import GeniusError
+from genius.index.facets import Facet
 from genius.index.hits import Hit, Hits
 from genius.serve.thumbnails import SIZES
 
@@ -36,6 +37,12 @@ def remote_item(transport: Transport, fields: Mapping[str, Any]) -> Item:
     """An item from its JSON fields."""
     image = RemoteImage(transport, fields["id"]) if fields["has_image"] else None
     return Item(fields["id"], fields["text"], image, fields["metadata"])
+
+
+def remote_facet(fields: Mapping[str, Any]) -> Facet:
+    """A facet from its JSON fields."""
+    values = tuple((listed["value"], listed["count"]) for listed in fields["values"])
+    return Facet(**{**fields, "values": values})
 
 
 def remote_hits(

@@ -177,6 +177,17 @@ class Catalogue(Database):
         query = f"SELECT item_key, {_ENTRY} FROM items WHERE item_key > ? ORDER BY item_key LIMIT ?"
         return [(key, Entry(*fields)) for key, *fields in self._query(query, item_key, most)]
 
+    def metadata(self, step: int = 1) -> Iterator[list[str]]:
+        """The metadata of the items whose keys are multiples of `step`, as JSON, a thousand at a time."""
+        query = (
+            "SELECT item_key, metadata FROM items WHERE item_key > ? AND item_key % ? = 0 "
+            "ORDER BY item_key LIMIT 1000"
+        )
+        last = 0
+        while rows := self._query(query, last, step):
+            yield [metadata for _, metadata in rows]
+            last = rows[-1][0]
+
     def snapshot(self) -> Iterator[tuple[int, Entry]]:
         """What `walk` gives, all of the current version however long it takes: by a connection of its own."""
         connection = self._connect()

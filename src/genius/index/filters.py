@@ -21,6 +21,7 @@ import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -228,8 +229,20 @@ def _checked(name: str, value: Any) -> Any:
     return value
 
 
+def is_key(key: str) -> bool:
+    """Whether a filter can name this key of metadata."""
+    return 0 < len(key) <= MAX_KEY_LENGTH and "\0" not in key and not key.startswith("$")
+
+
+@lru_cache(1024)
+def nested_key(outer: str, inner: str) -> str | None:
+    """By which key a filter looks into the JSON text under `outer`; None if it can't."""
+    reachable = all(_path(part) is not None and "." not in part for part in (outer, inner))
+    return f"{outer}.{inner}" if reachable else None
+
+
 def _checked_key(key: str) -> str:
-    if not key or len(key) > MAX_KEY_LENGTH or "\0" in key:
+    if not is_key(key):
         raise InputError(f"a filter's key has up to {MAX_KEY_LENGTH:,} characters, none of them a zero byte")
     _json(key)
     return key

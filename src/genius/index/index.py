@@ -40,6 +40,7 @@ from genius.index.catalogue import Catalogue
 from genius.index.cells import Cell
 from genius.index.decoders import Decoders
 from genius.index.entries import item_of
+from genius.index.facets import Facet
 from genius.index.hits import Hit, Hits
 from genius.index.ingest import Added, Change, Ingest
 from genius.index.item_encoder import EncodeItems, item_encoder
@@ -349,6 +350,14 @@ class Index:
             entries = self._catalogue.entries(chosen := cells.evenly_spread(keys, items))
             samples = tuple(item_of(entries[key], self._catalogue.path) for key in chosen if key in entries)
             return Cell(wanted, len(keys), cells.children_of(counts), samples)
+
+    def facets(self) -> tuple[Facet, ...]:
+        """The keys of the items' metadata with their values, those of most items first: what can be filtered.
+
+        They are counted once for each version of the index; see `genius.index.facets`.
+        """
+        with self._reading() as snapshot:
+            return snapshot.facets.get(self._catalogue)
 
     @property
     def version(self) -> int:

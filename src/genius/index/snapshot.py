@@ -16,6 +16,7 @@ from genius import atomic
 from genius.errors import DamagedError, InputError
 from genius.index.catalogue import FILE, Catalogue
 from genius.index.decoders import Decoders
+from genius.index.facets import FacetCache
 from genius.index.filters import Condition
 from genius.index.searcher import Searcher
 from genius.index.segments import FOLDER, Segment, SegmentFormat, open_segment, segment_path
@@ -91,6 +92,11 @@ class Snapshot:
     def filters(self) -> FilterCache:
         """Searchers for parts of this version."""
         return FilterCache(self.searcher, list(self.segments.values()))
+
+    @cached_property
+    def facets(self) -> FacetCache:
+        """The facets of this version."""
+        return FacetCache()
 
     def stored(self, item_key: int) -> tuple[np.ndarray, np.ndarray]:
         """The code [levels] and the embedding [width] of an item. Raises DamagedError if it is gone."""

@@ -123,6 +123,11 @@ def _add_search_routes(app: FastAPI, service: Service) -> None:
         hits = await service.search(wanted, image)
         return _json(responses.search_fields(hits, index.model.fingerprint, explain=wanted.explain))
 
+    @app.get("/facets", response_model=schemas.FacetsAnswer, **openapi.facets())
+    async def facets() -> Response:
+        """List the keys of the items' metadata with their ranges or values: what a filter can ask for."""
+        return _json(responses.facets_fields(await service.facets()))
+
     @app.get("/codes", response_model=schemas.CellAnswer, **openapi.codes(root=True))
     @app.get("/codes/{prefix:path}", response_model=schemas.CellAnswer, **openapi.codes(root=False))
     async def codes(

@@ -59,6 +59,9 @@ _CELL = {
     "children": [{"code": 3, "prefix": "1-17-3", "count": 1, "label": "shoe", "items": [_ITEM]}],
     "children_total": 1,
 }
+_PRICE = {"key": "price", "kind": "number", "count": 9, "minimum": 20, "maximum": 90.5, "values": []}
+_BRAND = {"key": "brand", "kind": "value", "count": 8, "minimum": None, "maximum": None}
+_FACETS = {"facets": [_PRICE, {**_BRAND, "values": [{"value": "acme", "count": 7}]}]}
 
 
 def search() -> dict[str, Any]:
@@ -71,6 +74,11 @@ def search() -> dict[str, Any]:
         "multipart/form-data": {"schema": form},
     }
     return _route("search", {**_example(_HITS), **_errors(415)}, content)
+
+
+def facets() -> dict[str, Any]:
+    """GET /facets."""
+    return _route("search", {**_example(_FACETS), **_errors()})
 
 
 def codes(*, root: bool) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from genius.data.records import Item
 from genius.errors import InputError, ItemError
+from genius.index.facets import Facet
 from genius.index.hits import Hits, hits_to_dict, item_to_dict
 from genius.index.ingest import Added
 from genius.serve.atlas import LabelledCell, format_prefix
@@ -48,6 +49,16 @@ def page_fields(page: Sequence[tuple[int, Item]], limit: int) -> dict[str, Any]:
     """A page of items with their catalogue keys, and the key after which the next page begins."""
     last = page[-1][0] if len(page) == limit else None
     return {"items": [item_to_dict(item) for _, item in page], "next": last}
+
+
+def facets_fields(facets: Sequence[Facet]) -> dict[str, Any]:
+    """Facets with their ranges and values."""
+    return {
+        "facets": [
+            {**vars(facet), "values": [{"value": value, "count": count} for value, count in facet.values]}
+            for facet in facets
+        ]
+    }
 
 
 def added_fields(report: Added) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from genius.decode.onnx_decoder import Precision
 from genius.index.decoders import DecoderName
+from genius.index.facets import FacetKind
 from genius.index.filters import MAX_DEPTH
 from genius.index.query import MAX_EXCLUDED, MAX_ID_LENGTH, MAX_K, MAX_TEXT_LENGTH, SearchOptions
 from genius.search.beam import BEAMS
@@ -236,6 +237,30 @@ class CellAnswer(BaseModel):
     items: list[ItemAnswer]
     children: list[ChildAnswer]
     children_total: int
+
+
+class FacetValue(BaseModel):
+    """A value of metadata, and how many items have it."""
+
+    value: str | int | float | bool
+    count: int
+
+
+class FacetAnswer(BaseModel):
+    """A key of metadata, and what values it has."""
+
+    key: str = Field(description="As filters name it.")
+    kind: FacetKind = Field(description="`number` or `date` if all values are, else `value`.")
+    count: int = Field(description="The number of items that have it.")
+    minimum: float | str | None = Field(description="The least number or the first date.")
+    maximum: float | str | None = Field(description="The largest number or the last date.")
+    values: list[FacetValue] = Field(description="The most frequent values; numbers and dates list none.")
+
+
+class FacetsAnswer(BaseModel):
+    """What items can be filtered by; the keys of most items come first."""
+
+    facets: list[FacetAnswer]
 
 
 class AboutAnswer(BaseModel):

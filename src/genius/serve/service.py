@@ -11,6 +11,7 @@ from typing import Any
 from genius import __version__
 from genius.data.records import MODALITIES, ImageBytes, Item
 from genius.errors import InputError
+from genius.index.facets import Facet
 from genius.index.hits import Hits
 from genius.index.index import Index
 from genius.index.ingest import Added
@@ -112,6 +113,10 @@ class Service:
                 codes, start=start, children=children, samples=samples, child_samples=child_samples
             )
         )
+
+    async def facets(self) -> tuple[Facet, ...]:
+        """What items can be filtered by. Like filters it does not keep images and items waiting."""
+        return await self._filters.run(self.index.facets)
 
     async def page(self, after: int, limit: int) -> list[tuple[int, Item]]:
         """The next items after a catalogue key, each with its own key."""
