@@ -160,15 +160,26 @@ def test_patience_stops_early(tmp_path: Path) -> None:
     assert len(curve(tmp_path)) == 15  # the first validation is the best, two more are not better
 
 
-def test_a_loss_that_breaks_down_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("broken_from", "cause"),
+    [(0, "at step 1: the loss is nan; no weight had changed yet, so look at the features"),
+     (3, "at step 4: the loss is nan; lower the learning rate or clip gradients")],
+)  # fmt: skip
+def test_a_loss_that_breaks_down_is_an_error(broken_from: int, cause: str, tmp_path: Path) -> None:
     class Broken(Quadratic):
         def loss(self, step: int, part: int) -> torch.Tensor:
-            return super().loss(step, part) * float("nan")
+            return super().loss(step, part) * (float("nan") if step >= broken_from else 1.0)
 
-    with pytest.raises(
-        GeniusError, match="training quadratic broke down at step 1: the loss is nan; lower the learning rate"
-    ):
+    with pytest.raises(GeniusError, match=f"training quadratic broke down {cause}"):
         train(Broken(), SETTINGS, tmp_path, seed=SEED)
+
+
+def test_a_weight_that_is_not_finite_before_training_is_named(tmp_path: Path) -> None:
+    stage = Quadratic()
+    with torch.no_grad():
+        stage.network.get_parameter("2.bias")[1] = float("nan")
+    with pytest.raises(GeniusError, match=r"2\.bias was not finite before training, which is a bug"):
+        train(stage, SETTINGS, tmp_path, seed=SEED)
 
 
 def test_a_checkpoint_of_another_network(tmp_path: Path) -> None:

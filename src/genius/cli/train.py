@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from genius.data.mbeir import Tree
 
 
 def register(app: typer.Typer) -> None:
@@ -32,8 +35,8 @@ def train(
 
     from genius.errors import require
 
+    source = _open_tree(tree)
     require("torch", "train", "training")
-    from genius.data.mbeir import Tree
     from genius.encode.pipeline import default_cache
     from genius.progress import log_to_terminal
     from genius.train.run import duration, plan, read_recipe, train_model
@@ -45,5 +48,19 @@ def train(
     for line in (*plan(chosen, out), duration(chosen, out)):
         if line:
             typer.echo(line)
-    model = train_model(chosen, Tree(tree), out, cache=default_cache(), force=force)
+    model = train_model(chosen, source, out, cache=default_cache(), force=force)
     typer.echo(f"{model.path}: a model with the stages {', '.join(model.stages)}")
+
+
+def _open_tree(path: Path) -> Tree:
+    """The tree, before anything is measured or loaded. Raises InputError that says how to get one."""
+    from genius.data.mbeir import Tree, is_tree
+    from genius.errors import InputError
+
+    if path.exists() and not is_tree(path):
+        raise InputError(
+            "is no M-BEIR tree (a folder with query/ and cand_pool/); docs/training.md has ten lines of "
+            "Python that make one from a table or a folder of images with captions",
+            path=path,
+        )
+    return Tree(path)

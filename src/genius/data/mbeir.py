@@ -108,6 +108,10 @@ class Tree(Collection):
             raise InputError(f"has no pool {str(pool)!r} for {split}; there are: {known}", path=self.path)
         return TreePool(path, root=self.path, only=self._ids if pool == UNION and self.datasets else None)
 
+    def has_union(self, split: Split) -> bool:
+        """Whether the tree has a union pool for the queries of a split."""
+        return self._union_file(split) is not None
+
     def items(self, split: Split) -> Iterator[Item]:
         """The candidates for a split's queries, each once: its union pool, or all local pools."""
         if self._union_file(split):

@@ -15,7 +15,7 @@ from genius.corpus.embedded import EmbeddedCorpus, embed_corpus
 from genius.corpus.items import CorpusItems, read_items
 from genius.corpus.queries import TaskQueries, read_queries
 from genius.corpus.source import open_source, training_view
-from genius.data.mbeir import Split, Tree
+from genius.data.mbeir import UNION, Split, Tree
 from genius.data.tasks import Task
 from genius.encode.features import Features
 from genius.errors import InputError
@@ -49,12 +49,16 @@ def evaluate_model(
 ) -> Result:
     """Evaluate a model on a split of a tree, or of a view of one, by M-BEIR's protocol.
 
-    Raises InputError for a task that the split does not have, a system that the model does not have, or a
-    positive that no pool holds.
+    Raises InputError for a task that the split does not have, a system that the model does not have, a
+    union pool that the tree does not have, or a positive that no pool holds.
 
     `modes` adds rows of the engine in these modes; `auto` is the row `default`.
     """
     tree, model = tree if isinstance(tree, Tree) else Tree(tree), Model.open(model_path)
+    if UNION in pools and not tree.has_union(split):
+        raise InputError(
+            f"has no union pool for {split}: evaluate in its local pools alone (--pool local)", path=tree.path
+        )
     tree.check(split)
     source = open_source(model, tree, cache)
     pool = read_items(tree, source, split)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -190,15 +190,22 @@ class EncoderStage:
             (self.heads.image_projection, features.images, "image"),
             (self.heads.text_projection, features.texts, "text"),
         ):
-            rows = np.unique(np.concatenate([getattr(contents, kind) for contents in trained]))
-            projection.fit(table[rows[rows != ABSENT]], whitening, self.seed)
+            rows = _present(getattr(contents, kind) for contents in trained)
+            if not len(rows):
+                raise InputError(
+                    f"no training query or item has {'an image' if kind == 'image' else 'a text'}, and heads "
+                    "are trained over both: add a task that has some, such as captions of images"
+                )
+            projection.fit(table[rows], whitening, self.seed)
 
     @torch.no_grad()
     def _fit_naming(self, encoder: Encoder, features: Features) -> None:
         """Fit what names images by the image tower's classes."""
         sentences = torch.from_numpy(encoder.encode_texts(class_sentences()))
-        rows = np.unique(np.concatenate([task.contents.image for task in self.train_tasks]))
-        seen = torch.from_numpy(np.asarray(features.images[rows[rows != ABSENT][:NAMING_ROWS]], np.float32))
+        rows = _present(task.contents.image for task in self.train_tasks)
+        if not len(rows):  # every task asks by text: the images are those of the items
+            rows = _present(self.pool.contents[task.items].image for task in self.train_tasks)
+        seen = torch.from_numpy(np.asarray(features.images[rows[:NAMING_ROWS]], np.float32))
         self.heads.naming.fit(sentences, self.heads.text_projection, seen)
 
     @torch.no_grad()
@@ -246,6 +253,12 @@ def fit_wants(heads: Heads, texts: torch.Tensor, prompts: np.ndarray, wanted: np
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     heads.wants.requires_grad_(False)
+
+
+def _present(rows: Iterable[np.ndarray]) -> np.ndarray:
+    """The distinct rows of features, without those that are absent."""
+    distinct = np.unique(np.concatenate(list(rows)))
+    return np.asarray(distinct[distinct != ABSENT])
 
 
 def _take(projected: torch.Tensor, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

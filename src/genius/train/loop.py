@@ -182,7 +182,7 @@ def _take_step(
     if not math.isfinite(total):
         raise GeniusError(
             f"training {stage.name} broke down at step {step + 1}: the loss is {total}; "
-            "lower the learning rate or clip gradients"
+            f"{_cause_of_breakdown(stage.network, step)}"
         )
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     distributed.sum_gradients(parameters)
@@ -192,6 +192,16 @@ def _take_step(
         group["lr"] = rate * group["rate_factor"]
     optimizer.step()
     return total
+
+
+def _cause_of_breakdown(network: torch.nn.Module, step: int) -> str:
+    """Why the loss of a step is not finite, and what to do: the learning rate can do it after one step."""
+    if step > 0:
+        return "lower the learning rate or clip gradients"
+    broken = [name for name, value in network.state_dict().items() if not value.isfinite().all()]
+    if broken:
+        return f"{broken[0]} was not finite before training, which is a bug: please report it with the recipe"
+    return "no weight had changed yet, so look at the features (encode again) and the temperature (raise it)"
 
 
 def _update_average(
