@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import genius
+from genius.data.folder import Folder
 from genius.data.records import ImageFile, Item
 from genius.errors import InputError
 from tests.pictures import write_square
@@ -108,10 +109,6 @@ def test_read_says_what_it_can_not_take(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere: there is nothing here"):
         genius.read(tmp_path / "nowhere")
     with pytest.raises(
-        InputError, match=r"b.jpg: is no collection \(give the folder that it is in\): expected"
-    ):
-        genius.read(photos / "b.jpg")
-    with pytest.raises(
         InputError, match=r"table.xlsx: is no collection: expected a folder or a file ending in .jsonl"
     ):
         genius.read(photos / "table.xlsx")
@@ -121,6 +118,46 @@ def test_read_says_what_it_can_not_take(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "void/x.bin").write_bytes(b"")
     with pytest.raises(InputError, match=r"void: holds no item"):
         list(genius.read(tmp_path / "void"))
+
+
+def test_kinds_that_are_not_read_are_counted_and_named(photos: Path) -> None:
+    for name in ("1.HEIC", "trip/2.heic", "3.nef", "film.MOV", "4.psd", "thumbs.db"):
+        (photos / name).write_bytes(b"x")
+    collection = genius.read(photos)
+    assert len(list(collection)) == len(list(collection)) == 4  # a second pass counts anew
+    assert collection.notes == [
+        "2 HEIC photos were skipped: after pip install pillow-heif they are read",
+        "1 camera raw photo was skipped: export them as JPEG",
+        "1 image of another format was skipped: save them as JPEG or PNG",
+        "1 video was skipped: only images and texts are searched",
+    ]
+
+
+def test_a_folder_of_heic_alone_says_so(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"{number}.heic").write_bytes(b"x")
+    with pytest.raises(
+        InputError, match=r"holds no item; 12 HEIC photos were skipped: after pip install pillow"
+    ):
+        list(genius.read(tmp_path))
+
+
+def test_single_files_are_what_they_are_in_their_folder(photos: Path) -> None:
+    (photos / "captions.csv").write_text("image,text,price\nb.jpg,A boat.,3\n")
+    whole = read_by_id(photos)
+    for name in ("b.jpg", "notes.md"):
+        assert list(genius.read(photos / name)) == [whole[name]]
+    assert read_by_id(photos / "trip/sea.JPEG")["sea.JPEG"].text == "The sea."
+    several = Folder(photos, files=["trip/sea.JPEG", "a.png"])
+    assert list(several) == [whole["a.png"], whole["trip/sea.JPEG"]]
+    assert several.failures.count == 0  # captions of other images are nobody's failure
+    assert list(several.ids()) == ["a.png", "trip/sea.JPEG"]
+
+
+def test_a_table_beside_a_single_file_may_be_anything(photos: Path) -> None:
+    for name in ("accounts.csv", "addresses.csv"):
+        (photos / name).write_text("who,what\na,b\n")
+    assert [item.id for item in genius.read(photos / "b.jpg")] == ["b.jpg"]
 
 
 def test_a_folder_that_only_holds_a_table_is_the_table(tmp_path: Path) -> None:

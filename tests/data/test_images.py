@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import contextlib
 import io
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 
-from genius.data.images import MAX_PIXELS, image_source, load
+from genius.data import images
+from genius.data.file_kinds import is_image
+from genius.data.images import MAX_PIXELS, check, image_source, load, pixel_count
 from genius.data.records import ImageBytes
 from genius.errors import InputError
 from tests.pictures import encoded, png_header, square
@@ -93,6 +99,112 @@ def test_an_image_too_large_is_refused_before_decoding() -> None:
     width = MAX_PIXELS // 5000 + 1
     with pytest.raises(InputError, match=r"image wide.png has 10,001 × 5,000 pixels: more than 50 million"):
         load(ImageBytes(png_header(width, 5000), "wide.png"))
+
+
+def jpeg_of(width: int, height: int, **options: Any) -> bytes:
+    """A JPEG that is red on its left half."""
+    image = Image.new("RGB", (width, height), "blue")
+    image.paste("red", (0, 0, width // 2, height))
+    return encoded(image, "JPEG", **options)
+
+
+@pytest.mark.parametrize(("limit", "size"), [(20_000, (200, 100)), (5_000, (100, 50)), (1_999, (50, 25))])
+def test_a_large_jpeg_is_decoded_at_a_part_of_its_size(
+    limit: int, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "MAX_PIXELS", limit)
+    panorama = ImageBytes(jpeg_of(200, 100))
+    image = load(panorama)
+    assert image.size == size
+    assert pixel_count(panorama) == image.width * image.height <= limit
+    left, right = (image.getpixel((image.width * part // 4, image.height // 2)) for part in (1, 3))
+    assert isinstance(left, tuple) and isinstance(right, tuple)
+    assert near(left, RED) and near(right, (0, 0, 255))
+
+
+def test_a_panorama_of_sixty_megapixels() -> None:
+    """As a phone takes it: larger than Pillow itself warns of, and than fits into memory."""
+    content = encoded(Image.new("L", (15_000, 6_100), 200), "JPEG")
+    image = load(ImageBytes(content))
+    assert image.size == (7_500, 3_050)
+    assert image.getpixel((0, 0)) == (200, 200, 200)
+
+
+def test_limits_of_large_jpegs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, limit in (
+        ("MAX_PIXELS", 10_000),
+        ("MAX_JPEG_PIXELS", 60_000),
+        ("MAX_PROGRESSIVE_PIXELS", 15_000),
+    ):
+        monkeypatch.setattr(images, name, limit)
+    assert load(ImageBytes(jpeg_of(300, 200))).size == (75, 50)
+    with pytest.raises(InputError, match=r"image wide.jpg has 301 × 200 pixels: more than 0 million pixels"):
+        load(ImageBytes(jpeg_of(301, 200), "wide.jpg"))
+    with pytest.raises(InputError, match=r"has 200 × 100 pixels"):
+        load(ImageBytes(jpeg_of(200, 100, progressive=True)))
+    with pytest.raises(InputError, match=r"has 200 × 100 pixels"):
+        load(ImageBytes(encoded(Image.new("RGB", (200, 100)), "PNG")))
+    assert pixel_count(ImageBytes(jpeg_of(301, 200))) == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        jpeg_of(64, 48)[:-200],
+        jpeg_of(64, 48),
+        square("red", "PNG"),
+        square("red", "PNG")[:60],
+        b"\xff\xd8\xff\xe0 and then nothing of a JPEG",
+        b"plain words",
+    ],
+)
+def test_a_check_finds_what_loading_would(content: bytes) -> None:
+    def outcome(read: Callable[[ImageBytes], object]) -> str:
+        try:
+            read(ImageBytes(content, "a.jpg"))
+        except InputError as error:
+            return str(error)
+        return "whole"
+
+    assert outcome(check) == outcome(load)
+
+
+class FakeHeif(ImageFile.ImageFile):
+    """What pillow-heif adds to Pillow, for a format of our own: every photo is one red pixel."""
+
+    format = "HEIF"
+
+    def _open(self) -> None:
+        self._size, self._mode = (1, 1), "RGB"
+        self.tile = [ImageFile._Tile("raw", (0, 0, 1, 1), 12, "RGB")]
+
+
+HEIC = b"\0\0\0\x18ftypheic\xff\0\0"
+
+
+@pytest.fixture
+def without_heif() -> Iterator[None]:
+    """What is known of pillow-heif is forgotten, before and after."""
+    images.heif_is_readable.cache_clear()
+    yield
+    for table in (Image.OPEN, Image.ID):
+        with contextlib.suppress(KeyError, ValueError):
+            table.remove("HEIF") if isinstance(table, list) else table.pop("HEIF")
+    images.heif_is_readable.cache_clear()
+
+
+@pytest.mark.usefixtures("without_heif")
+def test_heic_is_read_where_the_user_has_pillow_heif(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(InputError, match=r"image a.heic is none of .*: it is a HEIC photo, .*pillow-heif"):
+        load(ImageBytes(HEIC, "a.heic"))
+    assert not is_image("a.HEIC")
+    images.heif_is_readable.cache_clear()
+    reader = ModuleType("pillow_heif")
+    reader.register_heif_opener = lambda: Image.register_open("HEIF", FakeHeif)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pillow_heif", reader)
+    assert load(ImageBytes(HEIC)).getpixel((0, 0)) == RED
+    assert is_image("a.HEIC") and not is_image("a.mov")
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import genius
+from genius.data.read import read_table
 from genius.data.records import ImageBytes, ImageFile, Item
 from genius.data.tables import write_items
 from genius.errors import InputError, MissingError
+from tests.pictures import square, write_square
 
 
 def write(path: Path, *rows: Any) -> Path:
@@ -94,11 +96,11 @@ BAD_LINES = {
     "id 'a' was used before: ids must be unique": '{"id": "a", "text": "again"}',
     "path '../secret.jpg' leaves the folder": '{"id": "b", "image": "../secret.jpg"}',
     "path 'x/../../secret.jpg' leaves the folder": '{"id": "b", "image": "x/../../secret.jpg"}',
-    "path '/etc/secret.jpg' leaves the folder": '{"id": "b", "image": "/etc/secret.jpg"}',
+    ": name another root (--root / allows every path)": '{"id": "b", "image": "/etc/secret.jpg"}',
     r"path 'C:\\secret.jpg' leaves the folder": '{"id": "b", "image": "C:\\\\secret.jpg"}',
     "is an address: nothing is fetched": '{"id": "b", "image": "https://example.org/1.jpg"}',
     "an image should be a path, but is a list": '{"id": "b", "image": ["1.jpg"]}',
-    "no column for a text or an image among 'id', 'words'": '{"id": "b", "words": "x"}',
+    "no column for a text or an image, only 'id', 'words': rename them to": '{"id": "b", "words": "x"}',
     "field 'metadata' should be an object, but is a int": '{"id": "b", "text": "x", "metadata": 3}',
 }
 
@@ -174,6 +176,111 @@ def test_an_empty_caption_does_not_let_another_column_take_its_place(tmp_path: P
     (item,) = genius.read(path)
     assert item.text is None
     assert item.metadata == {"title": "A title"}
+
+
+def write_shoes(folder: Path, header: str, row: str) -> Path:
+    path = folder / "shoes.csv"
+    path.write_text(f"{header}\n{row}\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("header", "item"),
+    [
+        ("sku,title,description,picture", Item("7", "Shoe\nRed.", ImageFile("", "1.jpg"))),
+        ("SKU,Product Name,Summary,Photo", Item("7", "Shoe\nRed.", ImageFile("", "1.jpg"))),
+        ("product_id,name,colour,img", Item("7", "Shoe", ImageFile("", "1.jpg"), {"colour": "Red."})),
+        ("key,title,caption,image", Item("7", "Red.", ImageFile("", "1.jpg"), {"title": "Shoe"})),
+        ("item-id,title,note,image file", Item("7", "Shoe", ImageFile("", "1.jpg"), {"note": "Red."})),
+    ],
+)
+def test_columns_are_recognised_by_many_names(header: str, item: Item, tmp_path: Path) -> None:
+    """A title and a description are searched together; a column that is the whole text is searched alone."""
+    image = ImageFile(str(tmp_path), "1.jpg")
+    (read,) = genius.read(write_shoes(tmp_path, header, "7,Shoe,Red.,1.jpg"))
+    assert read == Item(item.id, item.text, image, item.metadata)
+
+
+def test_a_user_may_name_the_columns(tmp_path: Path) -> None:
+    path = write_shoes(tmp_path, "id,ean,notes,text,scan", "1,042,Good.,Shoe,x/1.jpg")
+    columns = {"id": "ean", "text": ["text", "notes"], "image": "scan"}
+    (item,) = genius.read(path, columns=columns)
+    assert item == Item("042", "Shoe\nGood.", ImageFile(str(tmp_path), "x/1.jpg"), {"id": 1})
+    (item,) = genius.read(path, columns={"text": "notes"})
+    assert (item.id, item.text, item.metadata["text"]) == ("1", "Good.", "Shoe")
+    with pytest.raises(InputError, match=r"shoes.csv, line 1: has no column 'scann': did you mean 'scan'\?"):
+        list(genius.read(path, columns={"image": "scann"}))
+    with pytest.raises(InputError, match="unknown field 'picture' of columns: expected id, text, image"):
+        genius.read(path, columns={"picture": "scan"})
+
+
+@pytest.mark.parametrize(
+    ("header", "advice"),
+    [
+        ("sku,titel,price", "is 'titel' meant to be 'title'?"),
+        ("sku,farbe,imgage", "is 'imgage' meant to be 'image'?"),
+        ("sku,farbe,preis", "rename them to 'text' and 'image', or name them with --text-column"),
+    ],
+)
+def test_a_table_without_usable_columns_is_refused_at_once(header: str, advice: str, tmp_path: Path) -> None:
+    path = write_shoes(tmp_path, header, "1,2,3")
+    with pytest.raises(
+        InputError, match=r"shoes.csv, line 1: has no column for a text or an image"
+    ) as caught:
+        list(genius.read(path))
+    assert advice in str(caught.value)
+    assert all(name in str(caught.value) for name in header.split(","))
+
+
+def test_a_parquet_file_without_usable_columns(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({"titel": ["x"]}), tmp_path / "items.parquet")
+    with pytest.raises(
+        InputError, match=r"items.parquet: has no column for .* is 'titel' meant to be 'title'"
+    ):
+        list(genius.read(tmp_path / "items.parquet"))
+
+
+def test_absolute_paths_below_the_root_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, elsewhere = tmp_path / "shop", tmp_path / "elsewhere"
+    for place in (folder, elsewhere):
+        write_square(place / "1.jpg")
+    (tmp_path / "link").symlink_to(folder)
+    inside, outside = str(folder / "1.jpg"), str(elsewhere / "1.jpg")
+    rows = [{"image": inside}, {"image": outside}, {"image": f"{folder}/../elsewhere/1.jpg"}]
+    path = write(folder / "items.jsonl", *rows)
+    collection = genius.read(path)
+    assert list(collection) == [Item("1.jpg", None, ImageFile(str(folder), "1.jpg"))]
+    assert [f"is not below {folder}: name another root" in str(e) for e in collection.failures.first] == [
+        True
+    ] * 2
+    (linked,) = genius.read(tmp_path / "link/items.jsonl")
+    assert linked.image is not None and linked.image.read() == square()
+    monkeypatch.chdir(folder)
+    assert [item.id for item in genius.read("items.jsonl")] == ["1.jpg"]
+    everywhere = list(genius.read(path, root="/"))
+    assert [item.image for item in everywhere] == [ImageFile("/", inside[1:]), ImageFile("/", outside[1:])]
+    assert all(item.image is not None and item.image.read() == square() for item in everywhere)
+
+
+def test_rows_as_changes_of_items(tmp_path: Path) -> None:
+    path = write_shoes(tmp_path, "sku,price,colour,title", "007,12.5,,")
+    changes = read_table(path)
+    assert list(changes.changes()) == [{"id": "007", "metadata": {"price": 12.5}}]
+    path = write_shoes(tmp_path, "id,text,image", "7,Shoe,1.jpg")
+    image = ImageFile(str(tmp_path), "1.jpg")
+    assert list(read_table(path).changes()) == [{"id": "7", "text": "Shoe", "image": image}]
+    path = write_shoes(tmp_path, "image,rating", "x/1.jpg,5")
+    assert list(read_table(path).changes()) == [{"id": "x/1.jpg", "metadata": {"rating": 5}}]
+    with pytest.raises(InputError, match="line 1: has no column for an id, only 'ean', 'price': rename one"):
+        list(read_table(write_shoes(tmp_path, "ean,price", "7,1")).changes())
+    changes = read_table(write_shoes(tmp_path, "id,price", ",1"))
+    assert list(changes.changes()) == []
+    assert "line 2: field 'id' is empty" in str(changes.failures.first[0])
+    with pytest.raises(InputError, match=r"a.txt: is no table: expected a file ending in .jsonl"):
+        read_table(write(tmp_path / "a.txt", "x"))
 
 
 BAD_CSV = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from genius.data.file_kinds import UnreadKind, skipped_notes
 from genius.data.records import Item
 from genius.errors import InputError
 
@@ -25,10 +27,14 @@ BLOCK = 1024
 
 @dataclass
 class Failures:
-    """The number of lines and files that could not be read, and the first errors."""
+    """The number of lines and files that could not be read, and the first errors.
+
+    All errors go to `listener`, if there is one, as they come.
+    """
 
     count: int = 0
     first: list[InputError] = field(default_factory=list)
+    listener: Report | None = None
 
     KEPT: ClassVar[int] = 1000
 
@@ -37,6 +43,8 @@ class Failures:
         self.count += 1
         if len(self.first) < self.KEPT:
             self.first.append(error)
+        if self.listener is not None:
+            self.listener(error)
 
 
 class Collection(abc.ABC):
@@ -44,10 +52,12 @@ class Collection(abc.ABC):
 
     (Apart from eight bytes per id, to detect duplicates.) A line or file that can't be read is skipped and
     recorded in `failures`, which belongs to the latest pass; with `strict` it is raised. A source without a
-    single readable item raises InputError.
+    single readable item raises InputError. Files of kinds that are not read are counted in `skipped`.
     """
 
     kind: ClassVar[str]
+    failure_listener: Report | None = None
+    """Receives every error of the passes that begin from now on."""
 
     def __init__(self, path: Path, *, root: Path | None = None, strict: bool = False) -> None:
         self.path = path
@@ -56,14 +66,25 @@ class Collection(abc.ABC):
             self.root = root
         self.strict = strict
         self.failures = Failures()
+        self.skipped: Counter[UnreadKind] = Counter()
 
     @abc.abstractmethod
     def _located_items(self, report: Report) -> Iterator[Located]:
         """The items in order, with their places; errors go to `report`."""
 
     def __iter__(self) -> Iterator[Item]:
-        self.failures = Failures()
+        self.failures = Failures(listener=self.failure_listener)
+        self.skipped = Counter()
         return unique_items(self._located_items(self._report), self._report, self._refuse_empty)
+
+    def ids(self) -> Iterator[str]:
+        """The ids of the items, which may be had for less than the items."""
+        return (item.id for item in self)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was skipped in the latest pass, a sentence a kind of file."""
+        return skipped_notes(self.skipped)
 
     def _report(self, error: InputError) -> None:
         if self.strict:
@@ -73,7 +94,7 @@ class Collection(abc.ABC):
     def _refuse_empty(self) -> None:
         if self.failures.first:
             raise self.failures.first[0]
-        raise InputError("holds no item", path=self.path)
+        raise InputError("; ".join(["holds no item", *self.notes]), path=self.path)
 
 
 def unique_items(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
 
 from genius.data.collection import Collection, Located, Report
+from genius.data.exif import read_exif
+from genius.data.file_kinds import is_image, is_text, unread_kind
 from genius.data.records import ImageFile, Item, Scalar
 from genius.data.tables import CSV_ENDINGS, JSONL_ENDINGS, table
 from genius.errors import InputError
 
-IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-TEXT_ENDINGS = (".txt", ".md")
 CAPTION_NAMES = ("captions", "metadata")
 
 Caption = tuple[str | None, dict[str, Scalar]]
@@ -23,32 +23,62 @@ class Folder(Collection):
 
     `photo.txt` beside `photo.jpg` is the image's caption. A CSV or JSONL file in the folder (called
     captions or metadata, or the only one) gives captions and metadata by the images' paths; the captions of
-    several rows for one image are joined by line breaks. Any other text file is an item of its own.
+    several rows for one image are joined by line breaks. Any other text file is an item of its own. With
+    `exif`, metadata also has what the camera wrote into a photo, unless the table says something else.
+
+    Given `files` (relative paths), it is these files of the folder alone.
     """
 
     kind = "folder"
 
+    def __init__(
+        self, path: Path, *, strict: bool = False, exif: bool = True, files: Iterable[str] | None = None
+    ) -> None:
+        super().__init__(path, strict=strict)
+        self.exif = exif
+        self.files = None if files is None else frozenset(files)
+        wanted = [PurePosixPath(file) for file in self.files or ()]
+        self._stems = {str(file.with_suffix("")) for file in wanted}
+        self._parents = {str(parent) for file in wanted for parent in file.parents}
+
+    def ids(self) -> Iterator[str]:
+        """The ids, without reading what cameras wrote."""
+        return (item.id for item in Folder(self.path, strict=self.strict, exif=False, files=self.files))
+
     def _located_items(self, report: Report) -> Iterator[Located]:
         captions, table_path = self._captions(report)
         for folder, names in self._walk(self.path, report):
-            files = dict.fromkeys(names)  # an ordered set
-            image_stems = {Path(name).stem for name in files if is_image(name)}
-            for name in files:
+            siblings = frozenset(names)
+            image_stems = {Path(name).stem for name in names if is_image(name)}
+            for name in names:
                 file = folder / name
                 path = file.relative_to(self.path).as_posix()
+                if self.files is not None and path not in self.files:
+                    continue
                 try:
                     if is_image(name):
-                        sidecar = f"{Path(name).stem}.txt"
-                        own = _read_text(folder / sidecar) if sidecar in files else None
-                        text, metadata = captions.pop(path, (None, {}))
-                        image = ImageFile(str(self.path), path)
-                        yield file, None, Item(path, _join_captions(own, text), image, metadata)
-                    elif _is_text(name) and not (name.endswith(".txt") and Path(name).stem in image_stems):
-                        yield file, None, _text_item(path, file)
+                        yield (
+                            file,
+                            None,
+                            self._image_item(file, path, siblings, captions.pop(path, (None, {}))),
+                        )
+                    elif is_text(name):
+                        if not (name.endswith(".txt") and Path(name).stem in image_stems):
+                            yield file, None, _text_item(path, file)
+                    elif kind := unread_kind(name):
+                        self.skipped[kind] += 1
                 except InputError as error:
                     report(error.at(file))
-        for path in captions:
+        for path in captions if self.files is None else ():
             report(InputError(f"image {path!r} is not in the folder", path=table_path))
+
+    def _image_item(self, file: Path, path: str, siblings: frozenset[str], caption: Caption) -> Item:
+        sidecar = f"{file.stem}.txt"
+        own = _read_text(file.with_name(sidecar)) if sidecar in siblings else None
+        text, metadata = caption
+        if self.exif:
+            metadata = {**read_exif(file), **metadata}
+        return Item(path, _join_captions(own, text), ImageFile(str(self.path), path), metadata)
 
     def _walk(self, folder: Path, report: Report) -> Iterator[tuple[Path, list[str]]]:
         """Every folder with the names of its files, sorted so that two passes agree, without hidden ones."""
@@ -59,7 +89,7 @@ class Folder(Collection):
             return
         files, folders = [], []
         for entry in entries:
-            if entry.name.startswith("."):
+            if entry.name.startswith(".") or not self._leads_to_files(entry):
                 continue
             if _undecodable(entry.name):
                 report(InputError(f"the name {entry.name!r} is not UTF-8: rename it", path=folder))
@@ -72,6 +102,15 @@ class Folder(Collection):
         yield folder, files
         for inner in folders:
             yield from self._walk(inner, report)
+
+    def _leads_to_files(self, entry: os.DirEntry[str]) -> bool:
+        """Whether a file is wanted or may be a caption of one, and whether a folder has one below it."""
+        if self.files is None:
+            return True
+        path = Path(entry.path).relative_to(self.path)
+        if entry.is_dir():
+            return path.as_posix() in self._parents
+        return path.with_suffix("").as_posix() in self._stems
 
     def _stays_inside(self, entry: os.DirEntry[str]) -> bool:
         return Path(entry.path).resolve().is_relative_to(self.path.resolve())
@@ -98,7 +137,9 @@ class Folder(Collection):
             p for p in sorted(self.path.iterdir()) if p.name.lower().endswith(JSONL_ENDINGS + CSV_ENDINGS)
         ]
         named = [p for p in tables if p.name.split(".")[0].lower() in CAPTION_NAMES]
-        chosen = named or tables
+        chosen = named or (
+            tables if self.files is None else []
+        )  # beside a few files, a table may be anything
         if len(chosen) > 1:
             names = ", ".join(p.name for p in chosen)
             raise InputError(
@@ -107,17 +148,8 @@ class Folder(Collection):
         return chosen[0] if chosen else None
 
 
-def is_image(name: str) -> bool:
-    """Whether a file's name ends like an image's."""
-    return name.lower().endswith(IMAGE_ENDINGS)
-
-
 def _join_captions(*captions: str | None) -> str | None:
     return "\n".join(caption for caption in captions if caption) or None
-
-
-def _is_text(name: str) -> bool:
-    return name.lower().endswith(TEXT_ENDINGS)
 
 
 def _undecodable(name: str) -> bool:

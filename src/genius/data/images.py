@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import io
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image, JpegImagePlugin, UnidentifiedImageError
 
 from genius.data.records import ImageBytes, ImageFile, ImageSource
 from genius.errors import InputError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MAX_PIXELS = 50_000_000
+"""Pixels of an image in memory."""
+MAX_JPEG_PIXELS = 500_000_000
+"""Pixels of a JPEG file, which can be decoded at a half, a quarter or an eighth of its size;"""
+MAX_PROGRESSIVE_PIXELS = 150_000_000
+"""of a progressive one, for which all coefficients are in memory, 6 bytes a pixel."""
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -24,29 +34,95 @@ _TURNS = {
 }
 """The transposition that makes an image upright, by its EXIF orientation."""
 _FAILURES = (OSError, SyntaxError, ValueError, EOFError, MemoryError)  # Pillow's many ways to fail
-_TOO_LARGE = f"more than {MAX_PIXELS // 10**6} million pixels are not decoded, make it smaller"
+_TOO_LARGE = "more than {} million pixels are not decoded, make it smaller"
+_JPEG_START = b"\xff\xd8\xff"
+_HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 
 
 def load(source: ImageSource) -> Image.Image:
     """Decode an image to upright RGB; transparent parts become white, an animation its first frame.
 
-    Raises InputError (naming the image) if it can't be read, is no image, is damaged, or has more than
-    50 megapixels, which is checked before decoding.
+    A JPEG of more than 50 megapixels, such as a panorama, is decoded at a half or a quarter of its size.
+    Raises InputError (naming the image) if it can't be read, is no image, is damaged, or is too large (a JPEG
+    from 500 megapixels on, others from 50), which is checked before decoding.
     """
+    with _opened(source) as image:
+        image.load()
+        return _rgb(_upright(image))
+
+
+def check(source: ImageSource) -> None:
+    """Decode an image as coarsely as its format allows. Raises the InputError that `load` would raise."""
+    with _opened(source) as image:
+        image.draft(None, (1, 1))
+        image.load()
+
+
+def pixel_count(source: ImageSource) -> int:
+    """The pixels that `load` would have in memory, by the header; 0 if it would raise InputError."""
+    try:
+        with open_header(io.BytesIO(source.read())) as image:
+            _limit_size(image)
+            return image.width * image.height
+    except (InputError, Image.DecompressionBombError, Image.DecompressionBombWarning, *_FAILURES):
+        return 0
+
+
+def open_header(file: BinaryIO) -> Image.Image:
+    """An image of which only the header is read. Raises what Pillow raises."""
+    start = file.read(12)
+    file.seek(0)
+    if start.startswith(_JPEG_START):
+        try:
+            # Image.open refuses what has many pixels, and here they are not going to be decoded in full.
+            return JpegImagePlugin.JpegImageFile(file)
+        except SyntaxError as error:
+            raise UnidentifiedImageError(str(error)) from error
+    return Image.open(file, formats=(*FORMATS, "HEIF") if _is_heif(start) else FORMATS)
+
+
+@cache
+def heif_is_readable() -> bool:
+    """Whether the user has pillow-heif, which reads HEIC photos; it is used where it is, and never needed."""
+    try:
+        importlib.import_module("pillow_heif").register_heif_opener()
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def _is_heif(start: bytes) -> bool:
+    return start[4:8] == b"ftyp" and start[8:12] in _HEIF_BRANDS and heif_is_readable()
+
+
+@contextlib.contextmanager
+def _opened(source: ImageSource) -> Iterator[Image.Image]:
+    """An image that is about to be decoded; what Pillow raises within becomes an InputError that names it."""
     content = source.read()
     try:
-        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
-            width, height = image.size
-            if width * height > MAX_PIXELS:
-                raise InputError(f"image {source.name} has {width:,} × {height:,} pixels: {_TOO_LARGE}")
-            image.load()
-            return _rgb(_upright(image))
+        with open_header(io.BytesIO(content)) as image:
+            _limit_size(image)
+            yield image
+    except InputError as error:
+        raise InputError(f"image {source.name} {error}") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise InputError(f"image {source.name}: {_TOO_LARGE}") from error
+        raise InputError(f"image {source.name}: {_TOO_LARGE.format(MAX_PIXELS // 10**6)}") from error
     except UnidentifiedImageError:
         raise InputError(f"image {source.name} is none of {', '.join(FORMATS)}{_guess(content)}") from None
     except _FAILURES as error:
         raise InputError(f"image {source.name} is damaged: {error}") from error
+
+
+def _limit_size(image: Image.Image) -> None:
+    """Have a large JPEG decoded at a part of its size. Raises InputError for what is larger than may be."""
+    (width, height), limit = image.size, MAX_PIXELS
+    if isinstance(image, JpegImagePlugin.JpegImageFile):
+        limit = MAX_PROGRESSIVE_PIXELS if image.info.get("progressive") else MAX_JPEG_PIXELS
+    if width * height > limit:
+        raise InputError(f"has {width:,} × {height:,} pixels: {_TOO_LARGE.format(limit // 10**6)}")
+    divisor = next(part for part in (1, 2, 4, 8) if width * height <= MAX_PIXELS * part**2)
+    if divisor > 1:
+        image.draft(None, (max(1, width // divisor), max(1, height // divisor)))
 
 
 def image_source(image: Path | str | bytes | Image.Image | ImageSource) -> ImageSource:
@@ -101,6 +177,8 @@ def _guess(content: bytes) -> str:
     """A guess at what an unknown file is, to end the error message."""
     if not content:
         return ": the file is empty"
+    if content[4:8] == b"ftyp" and content[8:12] in _HEIF_BRANDS:
+        return ": it is a HEIC photo, which is read after pip install pillow-heif"
     if content[:512].isascii() and b"\0" not in content[:512]:
         return ": it holds text"
     return ""

@@ -21,7 +21,8 @@ import numpy as np
 from genius.data.collection import Collection, Located, Report, unique_items
 from genius.data.instructions import Instructions
 from genius.data.records import ImageFile, Item, Modality, Query
-from genius.data.tables import Row, json_lines
+from genius.data.rows import Row
+from genius.data.tables import json_lines
 from genius.data.tasks import TASK_MODALITIES, Task, result_order
 from genius.errors import InputError
 from genius.paths import safe_path

@@ -1,7 +1,6 @@
 """Tables of items: JSONL, CSV, TSV and Parquet files, an item a row.
 
-Columns are recognised by their names: the first known name for the id, the text and the image is used, and
-every other column is metadata.
+Columns are recognised by their names, or named by the user (see `columns`); every other column is metadata.
 """
 
 from __future__ import annotations
@@ -14,22 +13,18 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import BinaryIO, TextIO, cast
 
 import orjson
 
 from genius import atomic
-from genius.data.collection import Collection, Located, Report
-from genius.data.records import ImageBytes, ImageFile, ImageSource, Item, Scalar
+from genius.data.collection import Collection, Failures, Located, Report
+from genius.data.columns import Columns
+from genius.data.records import ImageFile, Item, Scalar
+from genius.data.rows import Row, row_to_change, row_to_item
 from genius.errors import InputError, require
-from genius.paths import safe_path
-
-ID_NAMES = ("id", "_id", "did", "key")
-TEXT_NAMES = ("text", "txt", "caption", "description", "title")
-IMAGE_NAMES = ("image", "img_path", "image_path", "file_name", "filename", "path", "file")
 
 JSONL_ENDINGS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -38,38 +33,65 @@ PARQUET_ENDINGS = (".parquet",)
 _BOM = b"\xef\xbb\xbf"
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][+-]?\d{1,2})?")
 
-Row = dict[str, Any]
 LocatedRow = tuple[Path, int, Row]
 """The file and the line that a row was read from, and the row by column name."""
 
 
-def table(path: Path, *, root: Path | None = None, strict: bool = False) -> TableCollection | None:
+def table(
+    path: Path, *, root: Path | None = None, strict: bool = False, columns: Columns | None = None
+) -> TableCollection | None:
     """The reader for the table at `path`, by the ending of its name; None if it is no table."""
     name = path.name.lower()
     for endings, reader in ((JSONL_ENDINGS, Jsonl), (CSV_ENDINGS, Csv), (PARQUET_ENDINGS, Parquet)):
         if name.endswith(endings):
-            return reader(path, root=root, strict=strict)
+            return reader(path, root=root, strict=strict, columns=columns)
     return None
 
 
 class TableCollection(Collection):
     """Items in the rows of a table."""
 
+    def __init__(
+        self, path: Path, *, root: Path | None = None, strict: bool = False, columns: Columns | None = None
+    ) -> None:
+        super().__init__(path, root=root, strict=strict)
+        self.columns = columns or Columns()
+
     def _located_items(self, report: Report) -> Iterator[Located]:
         root = str(self.root)
         for path, line, row in self.rows(report):
             try:
-                yield path, line, _row_to_item(row, root, self.row_name(path, line))
+                yield path, line, row_to_item(row, self.columns, root, self.row_name(path, line))
             except InputError as error:
                 report(error.at(path, line))
+
+    def changes(self) -> Iterator[Row]:
+        """Each row as a change of the item whose id it has: what the row gives is new, the rest stays.
+
+        Without a column for the id, the image's path is the id. Failures are recorded as for items.
+        """
+        root = str(self.root)
+        self.failures = Failures(listener=self.failure_listener)
+        for path, line, row in self.rows(self._report, changes=True):
+            try:
+                yield row_to_change(row, self.columns, root)
+            except InputError as error:
+                self._report(error.at(path, line))
 
     def row_name(self, path: Path, line: int) -> str:
         """The id of a row that has none."""
         return str(line)
 
     @abc.abstractmethod
-    def rows(self, report: Report) -> Iterator[LocatedRow]:
-        """The rows in order, with their places; a line that is no row goes to `report`."""
+    def rows(self, report: Report, *, changes: bool = False) -> Iterator[LocatedRow]:
+        """The rows in order, with their places; a line that is no row goes to `report`.
+
+        Raises InputError for a table whose columns can't be items, or changes of items.
+        """
+
+    def _check_columns(self, names: Sequence[str], changes: bool) -> None:
+        self.columns.check(names)
+        self.columns.check_id(names) if changes else self.columns.check_content(names)
 
 
 class Jsonl(TableCollection):
@@ -77,8 +99,8 @@ class Jsonl(TableCollection):
 
     kind = "JSONL"
 
-    def rows(self, report: Report) -> Iterator[LocatedRow]:
-        """The objects of the lines."""
+    def rows(self, report: Report, *, changes: bool = False) -> Iterator[LocatedRow]:
+        """The objects of the lines, of which each may have fields of its own."""
         for line, row in json_lines(self.path, report):
             yield self.path, line, row
 
@@ -88,11 +110,12 @@ class Csv(TableCollection):
 
     kind = "CSV"
 
-    def rows(self, report: Report) -> Iterator[LocatedRow]:
+    def rows(self, report: Report, *, changes: bool = False) -> Iterator[LocatedRow]:
         """The lines below the header; an empty field is an absent one."""
         with _damage_named(self.path), _open_text(self.path) as file:
             lines = csv.reader(file, delimiter=_delimiter(self.path, file), strict=True)
             header: list[str] = []
+            known: frozenset[str | None] = frozenset()
             while True:
                 try:
                     fields = next(lines, None)
@@ -102,13 +125,15 @@ class Csv(TableCollection):
                         continue
                     _refuse_bad_unicode(fields)
                     if not header:
-                        header = _header(fields)
+                        names = _header(fields)
+                        self._check_columns(names, changes)
+                        header, known = names, self.columns.locate(names).all
                         continue
                     if len(fields) != len(header):
                         raise InputError(
                             f"{len(fields)} fields under {len(header)} column names: is a quote missing?"
                         )
-                    yield self.path, lines.line_num, _csv_row(header, fields)
+                    yield self.path, lines.line_num, _csv_row(header, fields, known)
                 except (InputError, csv.Error) as error:
                     reason = error.reason if isinstance(error, InputError) else str(error)
                     located = InputError(reason, path=self.path, line=lines.line_num)
@@ -122,11 +147,15 @@ class Parquet(TableCollection):
 
     kind = "Parquet"
 
-    def rows(self, report: Report) -> Iterator[LocatedRow]:
+    def rows(self, report: Report, *, changes: bool = False) -> Iterator[LocatedRow]:
         """The rows, numbered from 1."""
         parquet = require("pyarrow.parquet", "parquet", "reading Parquet files")
         try:
             with parquet.ParquetFile(self.path) as file:
+                try:
+                    self._check_columns(file.schema_arrow.names, changes)
+                except InputError as error:
+                    raise error.at(self.path) from None
                 number = 0
                 for batch in file.iter_batches(batch_size=1024):
                     for row in batch.to_pylist():
@@ -147,12 +176,12 @@ class Tables(TableCollection):
         """The file's name and the line, as every file counts its own lines."""
         return f"{path.name}:{line}"
 
-    def rows(self, report: Report) -> Iterator[LocatedRow]:
+    def rows(self, report: Report, *, changes: bool = False) -> Iterator[LocatedRow]:
         """The rows of all files, in the order of their names."""
         for path in sorted(self.path.iterdir()):
-            reader = None if path.name.startswith(".") else table(path, root=self.root)
+            reader = None if path.name.startswith(".") else table(path, root=self.root, columns=self.columns)
             if reader is not None:
-                yield from reader.rows(report)
+                yield from reader.rows(report, changes=changes)
 
 
 def json_lines(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
@@ -211,95 +240,6 @@ def open_bytes(path: Path) -> BinaryIO:
         raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
 
 
-def scalars(pairs: Iterable[tuple[str, Any]]) -> dict[str, Scalar]:
-    """Metadata from a row's other fields: scalars as they are, lists and objects as their JSON text."""
-    return {
-        key: value
-        if isinstance(value, str | int | float | bool | None)
-        else orjson.dumps(value, default=str).decode()
-        for key, value in pairs
-    }
-
-
-# --- from a row to an item
-
-
-def _row_to_item(row: Mapping[str, Any], root: str, fallback_id: str) -> Item:
-    """The item that a row describes.
-
-    Columns other than id, text and image are metadata; so are the entries of a column `metadata`. Without an
-    id the image's path is the id, else `fallback_id`. Raises InputError, without a place.
-    """
-    id_column, text_column, image_column = _known_columns(tuple(row))
-    if text_column is None and image_column is None:
-        raise InputError(
-            f"no column for a text or an image among {', '.join(map(repr, row)) or 'none'}: "
-            f"name them {TEXT_NAMES[0]!r} and {IMAGE_NAMES[0]!r}"
-        )
-    text = _text(row, text_column)
-    image = _image(row[image_column], root) if image_column is not None else None
-    identifier = _id(row, id_column)
-    if identifier is None:
-        identifier = image.path if isinstance(image, ImageFile) else fallback_id
-    named = (id_column, text_column, image_column, "metadata")
-    metadata = scalars((key, value) for key, value in row.items() if key not in named)
-    metadata |= _nested_metadata(row.get("metadata"))
-    return Item(identifier, text, image, metadata)
-
-
-@lru_cache(maxsize=256)
-def _known_columns(names: tuple[str, ...]) -> tuple[str | None, str | None, str | None]:
-    """The columns of the id, the text and the image, each the first of its known names; None without one."""
-    present = set(names)
-
-    def first(known: tuple[str, ...]) -> str | None:
-        return next((name for name in known if name in present), None)
-
-    return first(ID_NAMES), first(TEXT_NAMES), first(IMAGE_NAMES)
-
-
-def _text(row: Mapping[str, Any], column: str | None) -> str | None:
-    value = row[column] if column is not None else None
-    if value is not None and not isinstance(value, str):
-        raise InputError(f"field {column!r} should be text, but is a {type(value).__name__}")
-    return value or None
-
-
-def _id(row: Mapping[str, Any], column: str | None) -> str | None:
-    value = row[column] if column is not None else None
-    if value is None or value == "":
-        if column is not None:
-            raise InputError(f"field {column!r} is empty: every item needs an id")
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InputError(
-            f"field {column!r} should be text or a whole number, but is a {type(value).__name__}"
-        )
-    return str(value)
-
-
-def _image(value: Any, root: str) -> ImageSource | None:
-    """The image that a field holds: a path, bytes, or Hugging Face's `{bytes, path}`; None if empty."""
-    if value is None or value in ("", b""):
-        return None
-    if isinstance(value, str):
-        return ImageFile(root, safe_path(value))
-    if isinstance(value, bytes):
-        return ImageBytes(value)
-    if isinstance(value, Mapping) and value.keys() <= {"bytes", "path"}:
-        content, path = value.get("bytes"), value.get("path")
-        return ImageBytes(content, path or "(bytes)") if content else _image(path, root)
-    raise InputError(f"an image should be a path, but is a {type(value).__name__}")
-
-
-def _nested_metadata(value: Any) -> dict[str, Scalar]:
-    if value is None or value == "":
-        return {}
-    if not isinstance(value, Mapping):
-        raise InputError(f"field 'metadata' should be an object, but is a {type(value).__name__}")
-    return scalars(value.items())
-
-
 def _relative_path(item: Item, folder: Path) -> str | None:
     if item.image is None:
         return None
@@ -348,12 +288,11 @@ def _refuse_bad_unicode(fields: list[str]) -> None:
             raise InputError("is not UTF-8: save the file as UTF-8")
 
 
-def _csv_row(header: list[str], fields: list[str]) -> Row:
+def _csv_row(header: list[str], fields: list[str], known: frozenset[str | None]) -> Row:
     """A row by column name. An empty field is an absent one; metadata spelled as a number is a number."""
-    named = _known_columns(tuple(header))
     row: Row = {}
     for name, value in zip(header, fields, strict=True):
-        if name in named:
+        if name in known:
             row[name] = value or None
         elif value:
             row[name] = _number(value)

@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 
 from genius.data.collection import Collection, Located, Report
-from genius.data.folder import is_image
+from genius.data.file_kinds import is_image
 from genius.data.records import ImageInTar, Item
-from genius.data.tables import scalars
+from genius.data.rows import scalars
 from genius.errors import InputError
 from genius.paths import safe_path
 

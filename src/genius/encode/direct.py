@@ -5,13 +5,12 @@ They are rounded to float16 as the cache stores them, so a record gets the same 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from PIL import Image
 
-from genius.data.images import FORMATS, load
+from genius.data.images import load, pixel_count
 from genius.data.records import ImageSource
 from genius.encode.encoder import Encoder
 from genius.errors import InputError
@@ -67,22 +66,13 @@ def pixel_batches(images: Sequence[ImageSource | None], limit: int | None = None
     """
     start = pixels = 0
     for place, image in enumerate(images):
-        more = 0 if image is None else _pixel_count(image)
+        more = 0 if image is None else pixel_count(image)
         if place > start and (pixels + more > MAX_PIXELS or place - start == limit):
             yield slice(start, place)
             start, pixels = place, 0
         pixels += more
     if start < len(images):
         yield slice(start, len(images))
-
-
-def _pixel_count(image: ImageSource) -> int:
-    """From the image's header; 0 for one that can't be read, as loading it will say why."""
-    try:
-        with Image.open(io.BytesIO(image.read()), formats=FORMATS) as opened:
-            return opened.width * opened.height
-    except (InputError, Image.DecompressionBombError, OSError, SyntaxError, ValueError, EOFError):
-        return 0
 
 
 def as_stored(features: np.ndarray) -> np.ndarray:
