@@ -23,7 +23,18 @@ SCRIPTS = sorted(
     path for folder in ("benchmarks", "tools", "examples") for path in (ROOT / folder).glob("*.py")
 )
 
-BASE = ("errors", "atomic", "storage", "paths", "progress", "display", "jit", "runtime", "download")
+BASE = (
+    "errors",
+    "atomic",
+    "storage",
+    "paths",
+    "progress",
+    "display",
+    "jit",
+    "runtime",
+    "tensors",
+    "download",
+)
 """Modules that every layer may import."""
 LAYERS = (
     "data",

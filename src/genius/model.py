@@ -28,6 +28,7 @@ from genius.quantize.fusion_inputs import FusionInputs
 from genius.quantize.quantizer import Quantizer, modality_codes_for
 from genius.runtime import cores, session
 from genius.storage import Json
+from genius.tensors import read_tensors
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -36,6 +37,12 @@ KIND = "model"
 FORMAT = 2
 BLOCK = 4096
 STAGES = ("encoder", "quantizer", "decoder")
+TENSOR_FILES = {
+    "items.onnx": "heads.safetensors",
+    "queries.onnx": "heads.safetensors",
+    "fusion.onnx": "quantizer.safetensors",
+}
+"""Where the tensors of a graph are; in models made before they were shared, within the graph itself."""
 
 FusionKind = Literal["heads", "score", "tokens"]
 """How an image and a text become one embedding: by trained heads over features of image, text and
@@ -59,6 +66,7 @@ class Model:
         self.stages: list[str] = self.settings["stages"]
         self._artifact = artifact
         self._threads, self._device = threads, device
+        self._read_tensors: dict[str, dict[str, np.ndarray]] = {}
 
     @classmethod
     def open(cls, path: Path | str, *, threads: int | None = None, device: str | None = None) -> Model:
@@ -80,7 +88,15 @@ class Model:
     def _graph(self, stage: str, name: str) -> Any:
         """An ONNX session of one of the model's graphs."""
         self._require(stage)
-        return session(str(self._artifact.file(name)), self._threads)
+        needed = self.settings.get("tensors", {}).get(name, [])
+        tensors = {key: self._tensors(TENSOR_FILES[name])[key] for key in needed}
+        return session(str(self._artifact.file(name)), self._threads, tensors)
+
+    def _tensors(self, file: str) -> dict[str, np.ndarray]:
+        """The tensors of one of the model's files, which several graphs may share."""
+        if file not in self._read_tensors:
+            self._read_tensors[file] = read_tensors(self._artifact.file(file))
+        return self._read_tensors[file]
 
     # --- the encoder and what it makes
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from genius.errors import GeniusError, require
 from genius.runtime import session
+from genius.tensors import MIN_ELEMENTS
 
 OPSET = 17
 TOLERANCE = 1e-4
@@ -43,6 +46,42 @@ def export(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], outputs:
         content = path.read_bytes()
     _check(content, probe, expected if isinstance(expected, tuple) else (expected,))
     return content
+
+
+def without_tensors(content: bytes, tensors: Mapping[str, np.ndarray]) -> tuple[bytes, list[str]]:
+    """A graph that only names those of its constants that are among `tensors`, and these names.
+
+    So two graphs can share tensors that are stored once; `runtime.session` gives them back.
+    """
+    onnx = require("onnx", "train", "exporting a model")
+    names = {_content_key(tensor): name for name, tensor in tensors.items() if tensor.size >= MIN_ELEMENTS}
+    model, renamed = onnx.load_from_string(content), {}
+    for constant in model.graph.initializer:
+        name = names.get(_content_key(onnx.numpy_helper.to_array(constant)))
+        if name is not None:
+            renamed[constant.name] = name
+            constant.CopyFrom(_named_only(onnx, constant, name))
+    for node in model.graph.node:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+    unique = {constant.name: constant for constant in model.graph.initializer}
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(unique.values())
+    return model.SerializeToString(deterministic=True), sorted(set(renamed.values()))
+
+
+def _named_only(onnx: Any, constant: Any, name: str) -> Any:
+    """A constant under another name whose content is elsewhere."""
+    size = 4 * int(np.prod(constant.dims))
+    tensor = onnx.TensorProto(name=name, data_type=constant.data_type, dims=constant.dims)
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", "tensors"), ("offset", "0"), ("length", str(size))):
+        tensor.external_data.add(key=key, value=value)
+    return tensor
+
+
+def _content_key(tensor: np.ndarray) -> tuple[tuple[int, ...], str, bytes]:
+    content = np.ascontiguousarray(tensor)
+    return content.shape, content.dtype.name, hashlib.sha256(content).digest()
 
 
 def _check(content: bytes, inputs: Mapping[str, torch.Tensor], expected: tuple[torch.Tensor, ...]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from genius.data.records import MODALITIES
 from genius.errors import InputError
 from genius.runtime import cores
+from genius.tensors import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from genius.quantize.nearest import Nearest
@@ -59,23 +60,19 @@ class Quantizer:
     @classmethod
     def open(cls, path: Path, modality_code: str) -> Quantizer:
         """The quantizer whose vectors `write` wrote to a file."""
-        from safetensors.numpy import load_file
-
-        arrays = load_file(path)
+        arrays = read_tensors(path)
         books = [arrays[f"level_{number}"] for number in range(sum(name[:6] == "level_" for name in arrays))]
         classifier = None
         if "classifier.weight" in arrays:
             classifier = arrays["classifier.weight"], arrays["classifier.bias"]
         return cls(books, modality_code=modality_code, classifier=classifier)
 
-    def write(self, path: Path) -> None:
-        """Write all vectors to a file."""
-        from safetensors.numpy import save_file
-
+    def write(self, path: Path, *, bits: int = 32) -> None:
+        """Write all vectors to a file, in 32 or in 8 bits."""
         arrays = {f"level_{number}": book for number, book in enumerate(self.codebooks)}
         if self.classifier is not None:
             arrays["classifier.weight"], arrays["classifier.bias"] = self.classifier
-        save_file(arrays, path)
+        write_tensors(path, arrays, bits=bits)
 
     @cached_property
     def _levels(self) -> list[Nearest]:

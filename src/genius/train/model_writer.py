@@ -18,10 +18,11 @@ from genius.encode.clip import Clip
 from genius.encode.encoder import Encoder
 from genius.encode.features import Features
 from genius.encode.heads import Heads
-from genius.encode.onnx_export import export
+from genius.encode.onnx_export import export, without_tensors
 from genius.encode.onnx_graph import Graph
 from genius.model import FORMAT, KIND, Model
 from genius.quantize.fusion import Fusion
+from genius.tensors import write_tensors
 from genius.train.decoder import DecoderStage
 from genius.train.heads import EncoderSettings
 from genius.train.quantizer import QuantizerStage
@@ -49,13 +50,14 @@ def write_dense_model(
         "validation": {"encoder": scores},
     }
     made_from = {"encoder": encoder.fingerprint, "features": features.fingerprint}
+    graphs = {"items.onnx": item_graph(heads, encoder), "queries.onnx": query_graph(heads, encoder)}
+    tensors, graphs, model_settings["tensors"] = _shared_tensors(heads, graphs)
     with storage.create(out, kind=KIND, format=FORMAT, settings=model_settings, made_from=made_from) as draft:
         if towers is not None:
             _copy_towers(towers, draft)
-        save_file(heads.state_dict(), draft.folder / "heads.safetensors")
-        items, queries = item_graph(heads, encoder), query_graph(heads, encoder)
-        (draft.folder / "items.onnx").write_bytes(items)
-        (draft.folder / "queries.onnx").write_bytes(queries)
+        write_tensors(draft.folder / "heads.safetensors", tensors)
+        for name, content in graphs.items():
+            (draft.folder / name).write_bytes(content)
         draft.counts["parameters"] = sum(parameter.numel() for parameter in heads.parameters())
 
 
@@ -89,6 +91,7 @@ def write_quantizer(
     """Add stage 1 to a model: its fusion as a graph, its codebooks, and the settings of search."""
     quantizer, items = stage.quantizer(), stage.quantize_items()
     quality, ranking = stage.code_quality(items), stage.ranking(items)
+    tensors, graphs, names = _shared_tensors(stage.fusion, {"fusion.onnx": fusion_graph(stage.fusion)})
     settings = {
         **_without(model.settings, "decoder"),
         "stages": ["encoder", "quantizer"],
@@ -100,6 +103,7 @@ def write_quantizer(
             "dense_baseline": ranking.dense_baseline,
             "rerank": ranking.rerank if stage.settings.blend else 1.0,
         },
+        "tensors": {**model.settings.get("tensors", {}), **names},
         "recipe": recipe,
         "validation": {**_without(model.settings["validation"], "decoder"), "quantizer": scores},
     }
@@ -110,9 +114,9 @@ def write_quantizer(
     ) as draft:
         # A decoder that was trained on other codes is useless with these.
         draft.reuse(old, *(name for name in _files_without_decoder(old) if name not in replaced))
-        save_file(stage.network.state_dict(), draft.folder / "quantizer.safetensors")
+        write_tensors(draft.folder / "quantizer.safetensors", tensors)
         quantizer.write(draft.folder / "codebooks.safetensors")
-        (draft.folder / "fusion.onnx").write_bytes(fusion_graph(stage.fusion))
+        (draft.folder / "fusion.onnx").write_bytes(graphs["fusion.onnx"])
         draft.counts |= _without(old.manifest.counts, "decoder_parameters")
         draft.counts["codes"] = sum(quantizer.sizes)
 
@@ -165,6 +169,19 @@ def _copy_towers(towers: Path, draft: storage.Draft) -> None:
 
 
 # --- ONNX graphs
+
+
+def _shared_tensors(
+    network: nn.Module, graphs: dict[str, bytes]
+) -> tuple[dict[str, np.ndarray], dict[str, bytes], dict[str, list[str]]]:
+    """A network's tensors, its graphs without them, and which of them each graph needs."""
+    tensors = {name: value.numpy() for name, value in network.state_dict().items()}
+    shared = {name: without_tensors(content, tensors) for name, content in graphs.items()}
+    return (
+        tensors,
+        {name: content for name, (content, _) in shared.items()},
+        {name: needed for name, (_, needed) in shared.items()},
+    )
 
 
 def fusion_graph(fusion: Fusion) -> bytes:

@@ -1,0 +1,56 @@
+"""The tensors of a model, each stored once: in 32 bits, or in 8 with a scale for each row or column.
+
+A tensor in 8 bits is two of the file, `NAME` and `NAME.scale`, whose product it is. Reading gives 32 bits in
+either case, so nothing else has to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from genius import atomic
+
+MIN_ELEMENTS = 4096
+"""Smaller tensors stay in 32 bits: they weigh nothing, and biases and norms are sensitive."""
+_SCALE = ".scale"
+
+
+def read_tensors(path: Path) -> dict[str, np.ndarray]:
+    """All tensors of a file by name, those stored in 8 bits as float32."""
+    from safetensors.numpy import load_file
+
+    stored = load_file(path)
+    return {
+        name: tensor * stored[name + _SCALE] if name + _SCALE in stored else tensor
+        for name, tensor in stored.items()
+        if not (name.endswith(_SCALE) and name.removesuffix(_SCALE) in stored)
+    }
+
+
+def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], *, bits: int = 32) -> None:
+    """Write tensors to a file; with 8 bits, matrices are rounded to 255 steps of their rows or columns."""
+    from safetensors.numpy import save
+
+    stored: dict[str, np.ndarray] = {}
+    for name, tensor in tensors.items():
+        if bits == 8 and tensor.ndim == 2 and tensor.dtype == np.float32 and tensor.size >= MIN_ELEMENTS:
+            stored[name], stored[name + _SCALE] = to_8_bits(tensor)
+        else:
+            stored[name] = np.ascontiguousarray(tensor)
+    with atomic.write_file(path) as file:
+        file.write(save(stored))
+
+
+def to_8_bits(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix as int8 and the scales of its rows or its columns, whichever loses less."""
+    candidates = []
+    for axis in (1, 0):
+        largest = np.abs(matrix).max(axis=axis, keepdims=True)
+        scale = (np.where(largest > 0, largest, 1) / 127).astype(np.float32)
+        rounded = np.rint(matrix / scale).astype(np.int8)
+        candidates.append((float(np.square(matrix - rounded * scale).sum()), rounded, scale))
+    _, rounded, scale = min(candidates, key=lambda candidate: candidate[0])
+    return rounded, scale
