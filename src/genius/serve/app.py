@@ -24,6 +24,7 @@ from genius.index.index import Index
 from genius.index.query import MAX_ID_LENGTH
 from genius.serve import openapi, responses, schemas, thumbnails
 from genius.serve.config import Settings
+from genius.serve.error_page import render_error
 from genius.serve.errors import ApiError, api_error, busy_error, internal_error
 from genius.serve.metrics import MEDIA_TYPE, Metrics
 from genius.serve.middleware import GuardMiddleware
@@ -83,8 +84,9 @@ def _json(fields: Any) -> Response:
     return Response(orjson.dumps(fields), media_type="application/json")
 
 
-def _error(error: ApiError) -> Response:
-    return Response(error.body(), error.status, media_type="application/json", headers=dict(error.headers))
+def _error(request: Request, error: ApiError) -> Response:
+    body, media_type = render_error(error, request.headers.get("accept", ""))
+    return Response(body, error.status, {**error.headers, "Vary": "Accept"}, media_type=media_type)
 
 
 def _add_error_handlers(app: FastAPI) -> None:
@@ -92,25 +94,27 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(ApiError)
     async def on_api_error(request: Request, error: ApiError) -> Response:
-        return _error(error)
+        return _error(request, error)
 
     @app.exception_handler(GeniusError)
     async def on_genius_error(request: Request, error: GeniusError) -> Response:
         if not isinstance(error, InputError):
             log.error("%s %s: %s", request.method, request.url.path, error)
-        return _error(api_error(error))
+        return _error(request, api_error(error))
 
     @app.exception_handler(HTTPException)
     async def on_http_exception(request: Request, error: HTTPException) -> Response:
-        return _error(ApiError(error.status_code, str(error.detail), headers=error.headers))
+        nowhere = "there is nothing at this address: /openapi.json lists what there is"
+        message = nowhere if error.status_code == 404 else str(error.detail)
+        return _error(request, ApiError(error.status_code, message, headers=error.headers))
 
     @app.exception_handler(Exception)
     async def on_exception(request: Request, error: Exception) -> Response:
-        return _error(internal_error())  # the middleware logs it
+        return _error(request, internal_error())  # the middleware logs it
 
     @app.exception_handler(RequestValidationError)
     async def on_validation_error(request: Request, error: RequestValidationError) -> Response:
-        return _error(validation_error(error.errors()))
+        return _error(request, validation_error(error.errors()))
 
 
 def _add_search_routes(app: FastAPI, service: Service) -> None:

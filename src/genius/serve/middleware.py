@@ -16,6 +16,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from genius.serve.config import Settings
+from genius.serve.error_page import render_error
 from genius.serve.errors import ApiError, busy_error, internal_error
 from genius.serve.metrics import Metrics
 
@@ -50,7 +51,7 @@ class GuardMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, answer = time.perf_counter(), _Answer(send)
+        began, answer = time.perf_counter(), _Answer(send, dict(scope["headers"]).get(b"accept", b""))
         self._num_requests += 1
         try:
             await self._handle(scope, receive, answer)
@@ -135,8 +136,8 @@ class GuardMiddleware:
 class _Answer:
     """Sends an answer with the security headers, and remembers its status (0 until it is sent)."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    def __init__(self, send: Send, accept: bytes) -> None:
+        self._send, self._accept = send, accept.decode("latin-1")
         self.status = 0
 
     async def send(self, message: Message) -> None:
@@ -149,8 +150,9 @@ class _Answer:
         """Answer with an error, unless an answer has begun."""
         if self.status:
             return
-        body = error.body()
-        headers = {"content-type": "application/json", "content-length": str(len(body)), **error.headers}
+        body, media_type = render_error(error, self._accept)
+        headers = {"content-type": media_type, "content-length": str(len(body)), "vary": "Accept"}
+        headers |= error.headers
         await self.send(
             {"type": "http.response.start", "status": error.status, "headers": _encoded(headers.items())}
         )
