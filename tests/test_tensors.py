@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from genius.tensors import MIN_ELEMENTS, read_tensors, to_8_bits, write_tensors
 
 random = np.random.default_rng(0)
-TENSORS = {
+TENSORS: dict[str, np.ndarray] = {
     "weight": random.normal(size=(64, 100)).astype(np.float32),
     "bias": random.normal(size=100).astype(np.float32),
     "small": random.normal(size=(4, 4)).astype(np.float32),

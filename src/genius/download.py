@@ -32,6 +32,8 @@ class Package:
     name: str
     version: str
     sha256: str
+    megabytes: float = 0
+    """Its size, for a progress bar; 0 if that is not known."""
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"

@@ -19,6 +19,7 @@ from genius.data.text import clean, query_text
 from genius.decode.decoder import Decoder, open_decoder
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import Precision
+from genius.encode import lite
 from genius.encode.direct import MaskedFeatures, image_features, load_images, text_features
 from genius.encode.encoder import Encoder, EncoderLoader
 from genius.encode.lite import FILES as TOWER_FILES
@@ -43,6 +44,11 @@ TENSOR_FILES = {
     "fusion.onnx": "quantizer.safetensors",
 }
 """Where the tensors of a graph are; in models made before they were shared, within the graph itself."""
+
+SHIPPED = Path(__file__).parent / "shipped"
+"""The models that come with genius, by name; their towers are in the user's cache."""
+DEFAULT = "photo"
+"""The model of whoever has none."""
 
 FusionKind = Literal["heads", "score", "tokens"]
 """How an image and a text become one embedding: by trained heads over features of image, text and
@@ -69,14 +75,35 @@ class Model:
         self._read_tensors: dict[str, dict[str, np.ndarray]] = {}
 
     @classmethod
-    def open(cls, path: Path | str, *, threads: int | None = None, device: str | None = None) -> Model:
-        """The model at `path`; with a `device` such as "cuda", its learned decoder runs there, in torch.
+    def open(
+        cls, path: Path | str = DEFAULT, *, threads: int | None = None, device: str | None = None
+    ) -> Model:
+        """The model at `path`, or `photo`, which ships with genius.
 
-        Raises InputError (no model), MismatchError (of another format) or DamagedError.
+        With a `device` such as "cuda", its learned decoder runs there, in torch. Raises InputError (no
+        model), MismatchError (of another format) or DamagedError.
         """
+        path = model_folder(path)
         is_older = storage.is_artifact(path) and storage.read_manifest(path).format == 1
         artifact = storage.open(path, kind=KIND, format=1 if is_older else FORMAT)
         return cls(artifact, threads, device)
+
+    @property
+    def name(self) -> str:
+        """What the model is opened by again: its folder, or its name if it ships with genius."""
+        return self.path.name if self.path.parent == SHIPPED else str(self.path.resolve())
+
+    def prepare(self, *, offline: bool = False) -> None:
+        """Fetch and build what the model's encoder needs, if that is the built-in one and not here yet.
+
+        Raises MissingError if it can't be fetched, or may not be because the user is `offline`.
+        """
+        if not self._has_towers and self.settings["encoder"]["kind"] == "lite":
+            lite.prepare(offline=offline)
+
+    @property
+    def _has_towers(self) -> bool:
+        return any(name.startswith("towers/") for name in self._artifact.manifest.files)
 
     def _require(self, stage: str) -> None:
         if stage not in self.stages:
@@ -105,7 +132,9 @@ class Model:
         """The encoder that the model was trained on. Raises MismatchError if it was replaced since."""
         encoder = self.encoder_loader(self._threads or cores())
         trained_on = self.settings["encoder"]["fingerprint"]
-        source = self.settings["encoder"]["source"] or self.path / "towers"
+        source = self.settings["encoder"]["source"] or (
+            self.path / "towers" if self._has_towers else lite.home()
+        )
         if encoder.fingerprint != trained_on:
             raise MismatchError(
                 f"{self.path} was trained on the encoder {trained_on[:12]}, but "
@@ -119,6 +148,8 @@ class Model:
         """Opens the model's encoder, in this process or in a worker process."""
         described = self.settings["encoder"]
         if described["kind"] == "lite":
+            if not self._has_towers:
+                return lite.loader()
             for name in TOWER_FILES:
                 self._artifact.file(f"towers/{name}")
             return LiteLoader(self.path / "towers", described["fingerprint"])
@@ -324,6 +355,16 @@ class Model:
         self._require("decoder")
         described, threads = self.settings["decoder"], threads or self._threads
         return open_decoder(self._artifact.file, self.width, described, precision, threads, self._device)
+
+
+def model_folder(path: Path | str) -> Path:
+    """The folder of a model, given that or the name of one that ships with genius.
+
+    A folder that has such a name comes first.
+    """
+    shipped = SHIPPED / str(path)
+    is_name = str(path) == shipped.name and shipped.is_dir()
+    return shipped if is_name and not Path(path).exists() else Path(path)
 
 
 def _fusion_inputs(

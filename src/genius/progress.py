@@ -31,6 +31,12 @@ def quiet(silent: bool = True) -> None:
     globals()["_silenced"] = silent
 
 
+def tell(message: str) -> None:
+    """Say on standard error what is going on, unless `quiet`."""
+    if not _silenced:
+        sys.stderr.write(f"{message}\n")
+
+
 class Bar:
     """A progress bar that appears once the work turns out to be long."""
 

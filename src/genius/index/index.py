@@ -61,7 +61,7 @@ from genius.index.searcher import RankedItems, Searcher
 from genius.index.segments import KeptEmbeddings, SegmentFormat
 from genius.index.snapshot import Snapshot, create_index_folder
 from genius.index.writer import Compacted, SegmentWriter
-from genius.model import Model
+from genius.model import DEFAULT, Model, model_folder
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -94,19 +94,28 @@ class Index:
 
     @classmethod
     def create(
-        cls, path: Path | str, model: Model | Path | str, *, embeddings: KeptEmbeddings = "int8"
+        cls,
+        path: Path | str,
+        model: Model | Path | str = DEFAULT,
+        *,
+        embeddings: KeptEmbeddings = "int8",
+        offline: bool = False,
     ) -> Index:
-        """Make an empty index at `path`, for items coded by the model.
+        """Make an empty index at `path`, for items coded by the model: by default `photo`.
+
+        The encoder of `photo` is fetched when it is needed for the first time, unless `offline`.
 
         Beside its code the index keeps an embedding of each item, for re-ranking: in int8 and float16
         (`int8`: all candidates are compared by int8, the best of them by float16), in float16 alone (`fp16`),
         or not at all (`none`: a few bytes an item, and re-ranking by codes).
 
-        Raises InputError if something stands there, MissingError if the model has no quantizer yet.
+        Raises InputError if something stands there, MissingError if the model has no quantizer yet or its
+        encoder can't be fetched.
         """
         path, model = Path(path), _open_model(model)
+        model.prepare(offline=offline)
         settings = {
-            "model": {"path": str(model.path.resolve()), "fingerprint": model.fingerprint},
+            "model": {"path": model.name, "fingerprint": model.fingerprint},
             "codes": asdict(_segment_format(model, embeddings)),
             "width": model.width,
             "made_by": f"genius {__version__}",
@@ -128,14 +137,14 @@ class Index:
                 raise InputError("there is nothing here", path=path)
             catalogue = Catalogue(path)
         made_by = catalogue.settings()["model"]
-        if model is None and not Path(made_by["path"]).exists():
+        if model is None and not model_folder(made_by["path"]).exists():
             raise MissingError(
                 f"{path} was made by the model at {made_by['path']}, which is gone: say where it is now"
             )
         model = _open_model(made_by["path"] if model is None else model)
         if model.fingerprint != made_by["fingerprint"]:
             raise MismatchError(
-                f"{path} was made by the model {made_by['fingerprint'][:12]}, but {model.path} is "
+                f"{path} was made by the model {made_by['fingerprint'][:12]}, but {model.name} is "
                 f"{model.fingerprint[:12]}: bring the old one back, or make the index again with genius index"
             )
         with translate_disk_errors(path, "opened"):

@@ -1,0 +1,100 @@
+"""The model that ships with genius: small, without towers, and what everyone gets who names none."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from genius import Index, Item, model, storage
+from genius.data.records import Query
+from genius.encode import lite, lite_weights
+from genius.errors import MissingError
+from genius.model import Model
+from tests.encode.small_towers import write_small_towers
+from tools.ship_model import ship
+
+ITEMS = [Item("1", "a red square"), Item("2", "a blue square"), Item("3", "green")]
+
+
+@pytest.fixture
+def shipped(coded_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tiny model that ships, on a machine that has the towers."""
+    ship(coded_model, tmp_path / "shipped" / "photo")
+    monkeypatch.setattr(model, "SHIPPED", tmp_path / "shipped")
+    towers = write_small_towers(tmp_path / "cache" / "towers" / "lite")
+    monkeypatch.setattr(lite, "home", lambda: towers)
+    monkeypatch.setattr(lite, "_is_built", storage.is_artifact)
+    return tmp_path / "shipped" / "photo"
+
+
+def test_it_is_small_and_searches_like_the_one_it_was_made_from(
+    shipped: Path, coded_model: Path, tmp_path: Path
+) -> None:
+    assert not (shipped / "towers").exists()
+    small, whole = Model.open(), Model.open(coded_model)
+    assert small.name == "photo"
+    np.testing.assert_allclose(small.embed_items(ITEMS), whole.embed_items(ITEMS), atol=0.02)
+    query = [Query("q", "red", instruction="Find a text.")]
+    np.testing.assert_allclose(small.embed_queries(query), whole.embed_queries(query), atol=0.02)
+    with Index.create(tmp_path / "index") as index:
+        index.add(ITEMS)
+    with Index.open(tmp_path / "index") as index:  # it is found again by its name, wherever genius moves
+        assert index.search("a red square", k=1)[0].item.id == "1"
+        assert index.model.path == shipped
+
+
+def test_a_folder_of_that_name_comes_first(
+    shipped: Path, coded_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(coded_model, tmp_path / "photo")
+    assert Model.open("photo").fingerprint == Model.open(coded_model).fingerprint
+
+
+def test_searching_never_fetches(shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Index.create(tmp_path / "index") as index:
+        index.add(ITEMS)
+    shutil.rmtree(lite.home())
+    monkeypatch.setattr(lite_weights, "fetch", _refuse)
+    with (
+        Index.open(tmp_path / "index") as index,
+        pytest.raises(MissingError, match="get it with genius fetch"),
+    ):
+        index.search("red")
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_offline_nothing_is_fetched(
+    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_variable: bool
+) -> None:
+    shutil.rmtree(lite.home())
+    monkeypatch.setattr(lite_weights, "home", lambda: tmp_path / "weights")
+    monkeypatch.setattr(lite_weights, "fetch", _refuse)
+    if by_variable:
+        monkeypatch.setenv("GENIUS_OFFLINE", "1")
+    with pytest.raises(MissingError, match="nothing may be fetched: run genius fetch where"):
+        Index.create(tmp_path / "index", offline=not by_variable)
+    assert not (tmp_path / "index").exists()
+
+
+def test_the_first_index_fetches_and_says_so(
+    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "kept"
+    shutil.move(lite.home(), kept)
+    monkeypatch.setattr(lite_weights, "home", lambda: tmp_path / "weights")
+    fetched: list[object] = []
+    monkeypatch.setattr(lite_weights, "fetch", fetched.append)
+    monkeypatch.setattr(lite, "build", lambda: shutil.move(kept, lite.home()))
+    Index.create(tmp_path / "index").close()
+    assert fetched == [lite_weights.TOWERS]
+    assert "Fetching the built-in encoder, once: 106 MB" in capsys.readouterr().err
+    Index.create(tmp_path / "second").close()
+    assert len(fetched) == 1
+
+
+def _refuse(*_: object) -> None:
+    raise AssertionError("nothing should be fetched")

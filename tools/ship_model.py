@@ -1,0 +1,51 @@
+"""Make the model that ships with genius: a trained model in 8 bits, without its towers.
+
+    python -m tools.ship_model MODEL [--out src/genius/shipped/photo]
+
+The towers are the built-in encoder's, which every user has in the cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from genius import storage
+from genius.model import DEFAULT, FORMAT, KIND, SHIPPED
+from genius.tensors import read_tensors, write_tensors
+
+
+def ship(model: Path, out: Path) -> None:
+    """Write the small copy of a model to `out`."""
+    trained = storage.open(model, kind=KIND, format=FORMAT)
+    manifest = trained.manifest
+    with storage.create(
+        out, kind=KIND, format=FORMAT, settings=manifest.settings, made_from=manifest.made_from
+    ) as draft:
+        for name in manifest.files:
+            source, target = trained.file(name), draft.folder / name
+            if name.startswith("towers/"):
+                continue
+            if source.suffix == ".safetensors":
+                write_tensors(target, read_tensors(source), bits=8)
+            else:
+                shutil.copyfile(source, target)
+        draft.counts |= manifest.counts
+
+
+def main() -> None:
+    """Ship the model that the command line names."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--out", type=Path, default=SHIPPED / DEFAULT)
+    options = parser.parse_args()
+    ship(options.model, options.out)
+    size = sum(path.stat().st_size for path in options.out.rglob("*"))
+    print(f"{options.out}: {size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
