@@ -6,7 +6,7 @@ learned search over them. Using a stage that was not trained yet raises MissingE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from genius import storage
-from genius.data.records import MODALITIES, Item, Query
+from genius.data.records import MODALITIES, Item, Query, Vectors
 from genius.data.text import clean, query_text
 from genius.decode.decoder import Decoder, open_decoder
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import Precision
 from genius.encode import lite
 from genius.encode.direct import MaskedFeatures, image_features, load_images, text_features
-from genius.encode.encoder import Encoder, EncoderLoader
+from genius.encode.encoder import Encoder, EncoderLoader, saved_encoder_loader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
 from genius.errors import InputError, MismatchError, MissingError
 from genius.quantize.fusion_inputs import FusionInputs
+from genius.quantize.joint_embedder import JointEmbedder
+from genius.quantize.joint_space import JointSpace
 from genius.quantize.quantizer import Quantizer, modality_codes_for
 from genius.runtime import cores, session
 from genius.storage import Json
@@ -50,10 +52,10 @@ SHIPPED = Path(__file__).parent / "shipped"
 DEFAULT = "photo"
 """The model of whoever has none."""
 
-FusionKind = Literal["heads", "score", "tokens"]
+FusionKind = Literal["heads", "score", "tokens", "joint"]
 """How an image and a text become one embedding: by trained heads over features of image, text and
-instruction, by the sum of a fine-tuned CLIP's features (score fusion), or by a transformer over its tokens
-(token fusion)."""
+instruction, by the sum of a fine-tuned CLIP's features (score fusion), by a transformer over its tokens
+(token fusion), or as they are, from an encoder whose images and texts are in one space (joint)."""
 
 DenseBaseline = Literal["embeddings", "vectors"]
 """What dense search compares: embeddings or fused vectors."""
@@ -105,6 +107,19 @@ class Model:
     def _has_towers(self) -> bool:
         return any(name.startswith("towers/") for name in self._artifact.manifest.files)
 
+    @classmethod
+    def fit(
+        cls, items: Iterable[Item], *, encoder: Model | Path | str, out: Path | str, **options: Any
+    ) -> Model:
+        """A model for items without queries and labels, by any encoder, written to `out`.
+
+        `encoder` is a model, or what `genius fit --encoder` takes; `options` are those of
+        `genius.fit.run.fit_model`: cache, workers, seed, strict, trust_remote_code, most.
+        """
+        from genius.fit.run import fit_model
+
+        return fit_model(items, encoder, out, **options).model
+
     def _require(self, stage: str) -> None:
         if stage not in self.stages:
             raise MissingError(
@@ -153,10 +168,7 @@ class Model:
             for name in TOWER_FILES:
                 self._artifact.file(f"towers/{name}")
             return LiteLoader(self.path / "towers", described["fingerprint"])
-        from genius.encode.clip import ClipLoader
-
-        # A fine-tuned CLIP exists nowhere but in the model.
-        return ClipLoader(described["source"] or str(self._artifact.file("towers/config.json").parent))
+        return saved_encoder_loader(described, self.path / "towers")
 
     @property
     def width(self) -> int:
@@ -171,12 +183,22 @@ class Model:
     @property
     def instruction_apart(self) -> bool:
         """Whether an instruction is encoded apart; otherwise it is put before the query's text."""
-        return self.fusion_kind == "heads"
+        return self.fusion_kind in ("heads", "joint")
 
     @property
     def uses_features(self) -> bool:
         """Whether embeddings are made of features of images and texts; otherwise of whole records."""
-        return self.fusion_kind != "tokens"
+        return self.fusion_kind != "tokens" and not self.settings["encoder"].get("pairs", False)
+
+    @property
+    def encodes_queries_apart(self) -> bool:
+        """Whether a query's features are others than an item's would be."""
+        return bool(self.settings["encoder"].get("queries", False))
+
+    @property
+    def takes_vectors(self) -> bool:
+        """Whether items bring their vectors along, instead of being encoded."""
+        return self.settings["encoder"]["kind"] == "precomputed"  # type: ignore[no-any-return]
 
     # --- from items and queries
 
@@ -184,7 +206,7 @@ class Model:
         """Embeddings [n, width] of items, of unit length. Raises InputError for an unreadable image."""
         images, texts = [item.image for item in items], [clean(item.text) for item in items]
         if not self.uses_features:
-            return self.embed_records(load_images(images), texts)
+            return self.record_fusion_inputs(load_images(images), texts).embeddings
         modality = np.array([MODALITIES.index(item.modality) for item in items], np.int64)
         features = image_features(self.encoder, images), text_features(self.encoder, texts)
         return self.embed_item_features(*features, modality)
@@ -202,8 +224,8 @@ class Model:
         if not queries:
             raise InputError("there is no query to embed")
         images, (texts, instructions) = [query.image for query in queries], self.query_texts(queries)
-        if not self.uses_features:
-            return self.record_fusion_inputs(load_images(images), texts)
+        if not self.uses_features or self.encodes_queries_apart:
+            return self.query_record_inputs(load_images(images), texts, instructions)
         features = text_features(self.encoder, texts), text_features(self.encoder, instructions)
         return self.query_fusion_inputs(image_features(self.encoder, images), *features)
 
@@ -231,6 +253,8 @@ class Model:
         self, image: MaskedFeatures, text: MaskedFeatures, modality: np.ndarray
     ) -> FusionInputs:
         """The embeddings of items, as a whole and by modality."""
+        if self.fusion_kind == "joint":
+            return self.space.from_parts(image, text)
         return _fusion_inputs(
             lambda image, text, rows: self.embed_item_features(image, text, modality[rows]), image, text
         )
@@ -239,6 +263,8 @@ class Model:
         self, image: MaskedFeatures, text: MaskedFeatures, instruction: MaskedFeatures
     ) -> FusionInputs:
         """The embeddings of queries, as a whole and by modality, each under the instruction."""
+        if self.fusion_kind == "joint":
+            return self.space.from_parts(image, text)
 
         def embed(image: MaskedFeatures, text: MaskedFeatures, rows: np.ndarray) -> np.ndarray:
             return self.embed_query_features(image, text, (instruction[0][rows], instruction[1][rows]))
@@ -269,7 +295,7 @@ class Model:
             )
         return self._graph("encoder", name)
 
-    # --- from whole records, for token fusion
+    # --- from whole records: token fusion, and encoders of pairs
 
     def embed_records(self, images: Sequence[Image.Image | None], texts: Sequence[str]) -> np.ndarray:
         """Embeddings [n, width] of images with their texts (absent: None, empty) by token fusion."""
@@ -279,11 +305,40 @@ class Model:
     def record_fusion_inputs(
         self, images: Sequence[Image.Image | None], texts: Sequence[str]
     ) -> FusionInputs:
-        """Embeddings of records by token fusion; it has none by modality, so the whole stands for each."""
+        """Embeddings of items; token fusion has none by modality, so the whole stands for each."""
+        if self.fusion_kind == "joint":
+            return self._joint_embedder.items(images, texts)
         embeddings = self.embed_records(images, texts)
         has_image = np.array([image is not None for image in images], bool)
         has_text = np.array([bool(text) for text in texts], bool)
         return FusionInputs.from_parts(embeddings, (embeddings, has_image), (embeddings, has_text))
+
+    def query_record_inputs(
+        self, images: Sequence[Image.Image | None], texts: Sequence[str], instructions: Sequence[str]
+    ) -> FusionInputs:
+        """Embeddings of queries; for token fusion instructions are before the texts already."""
+        if self.fusion_kind == "joint":
+            return self._joint_embedder.queries(images, texts, instructions)
+        return self.record_fusion_inputs(images, texts)
+
+    def vector_inputs(self, vectors: Sequence[Vectors], modality: np.ndarray) -> FusionInputs:
+        """Embeddings from given vectors, as those of records of this modality [n].
+
+        Raises InputError for vectors of another width.
+        """
+        space = self.space if self.fusion_kind == "joint" else JointSpace.uncentred(self.width)
+        return space.from_vectors(vectors, modality)
+
+    @cached_property
+    def space(self) -> JointSpace:
+        """What brings a joint encoder's vectors together."""
+        if "space.safetensors" not in self._artifact.manifest.files:
+            return JointSpace.uncentred(self.width)
+        return JointSpace.open(self._artifact.file("space.safetensors"))
+
+    @cached_property
+    def _joint_embedder(self) -> JointEmbedder:
+        return JointEmbedder(self.encoder, self.space)
 
     @cached_property
     def _fused_clip(self) -> Any:
@@ -299,7 +354,10 @@ class Model:
     # --- the quantizer
 
     def vectors(self, inputs: FusionInputs) -> np.ndarray:
-        """The fused vectors [n, width] of records, of unit length."""
+        """The fused vectors [n, width] of records, of unit length; embeddings where nothing fuses them."""
+        if not self._has_fusion:
+            self._require("quantizer")
+            return np.asarray(inputs.embeddings, np.float32)
         # the graph lacks the inputs that it does not use: the published fusion has no embedding of the whole
         names = [declared.name for declared in self._fusion_graph.get_inputs()]
         blocks = [np.zeros((0, self.width), np.float32)]
@@ -307,6 +365,20 @@ class Model:
             block = inputs[slice(start, start + BLOCK)]
             blocks += self._fusion_graph.run(None, {name: block[_current_name(name)] for name in names})
         return np.concatenate(blocks)
+
+    def query_vectors(self, inputs: FusionInputs) -> np.ndarray:
+        """The vectors [n, width] of queries, as long as the quantizer's settings say.
+
+        The longer they are, the less the lengths of quantized vectors count beside their directions.
+        """
+        scale = float(self.settings["quantizer"].get("query_scale", 1.0))
+        vectors = self.vectors(inputs)
+        return vectors if scale == 1 else vectors * np.float32(scale)
+
+    @property
+    def _has_fusion(self) -> bool:
+        """Whether vectors come from a trained fusion; a fitted quantizer codes embeddings themselves."""
+        return not self.settings.get("quantizer", {}).get("fitted", False)
 
     @cached_property
     def _fusion_graph(self) -> Any:
@@ -316,8 +388,9 @@ class Model:
     def quantizer(self) -> Quantizer:
         """Turns vectors into codes."""
         self._require("quantizer")
-        modality_code = self.settings["quantizer"]["modality_code"]
-        return Quantizer.open(self._artifact.file("codebooks.safetensors"), modality_code)
+        described = self.settings["quantizer"]
+        path = self._artifact.file("codebooks.safetensors")
+        return Quantizer.open(path, described["modality_code"], beams=int(described.get("beams", 1)))
 
     def modality_codes_for(self, want: int, count: int) -> np.ndarray | None:
         """The modality code [count] of queries that want a modality; None if the model has no such codes."""

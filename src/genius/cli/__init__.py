@@ -11,7 +11,21 @@ import sys
 import typer
 
 from genius import __version__
-from genius.cli import bench, change, demo, doctor, encode, evaluate, fetch, index, search, serve, show, train
+from genius.cli import (
+    bench,
+    change,
+    demo,
+    doctor,
+    encode,
+    evaluate,
+    fetch,
+    fit,
+    index,
+    search,
+    serve,
+    show,
+    train,
+)
 from genius.errors import GeniusError
 
 app = typer.Typer(
@@ -22,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog="Every command has an example: genius COMMAND --help. --debug shows the traceback of an error.",
 )
-for command in (show, fetch, encode, train, doctor, index, change, search, serve, evaluate, bench, demo):
+for command in (show, fetch, encode, fit, train, doctor, index, change, search, serve, evaluate, bench, demo):
     command.register(app)
 
 

@@ -34,6 +34,12 @@ def add(
         Path | None, typer.Option(help="The folder of a table's images, if not beside it.")
     ] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of the items' own vectors with their ids, for a model that was fitted on such."
+        ),
+    ] = None,
     model: _Model = None,
 ) -> None:
     """Add the items of SOURCE to INDEX; one whose id exists replaces the item that has it.
@@ -42,7 +48,7 @@ def add(
     """
     from genius.index.index import Index
 
-    counted = collect(source, root, strict)
+    counted = collect(source, root, strict, vectors)
     with Index.open(index, model) as target:
         add_all(target, index, *counted, strict=strict, workers=workers)
 

@@ -35,6 +35,12 @@ def index(
         Path | None, typer.Option(help="The folder of a table's images, if not beside it.")
     ] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of the items' own vectors with their ids, for a model that was fitted on such."
+        ),
+    ] = None,
     embeddings: Annotated[
         str | None,
         typer.Option(
@@ -55,7 +61,7 @@ def index(
     from genius.index.snapshot import is_index
     from genius.model import DEFAULT
 
-    counted = collect(source, root, strict)
+    counted = collect(source, root, strict, vectors)
     kept: Any = embeddings or "int8"
     if is_index(out):
         target = Index.open(out, model)
@@ -67,13 +73,15 @@ def index(
         add_all(target, out, *counted, strict=strict, workers=workers)
 
 
-def collect(source: Path, root: Path | None, strict: bool) -> tuple[Collection, int]:
+def collect(
+    source: Path, root: Path | None, strict: bool, vectors: Path | None = None
+) -> tuple[Collection, int]:
     """The collection at `source` and its number of items, read before an index is made for it."""
     from genius.data.read import read
     from genius.progress import log_to_terminal, track
 
     log_to_terminal()
-    collection = read(source, root=root, strict=strict)
+    collection = read(source, root=root, strict=strict, vectors=vectors)
     return collection, sum(1 for _ in track(collection, "reading"))
 
 

@@ -55,6 +55,12 @@ def search(
         list[str] | None, typer.Option(help="The id of an item not to find; repeatable.")
     ] = None,
     near: Annotated[str | None, typer.Option(help="The id of an item, to find more like it.")] = None,
+    vector: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with a vector to search by, instead of a text: .npy, .npz, .safetensors, Parquet."
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the path of codes to each hit, level by level.")
     ] = False,
@@ -66,6 +72,7 @@ def search(
     """Find the items of INDEX that answer a text, an image or both, or that are like another item."""
     import orjson
 
+    from genius.data.vectors import read_vector
     from genius.index.filters import filter_of
     from genius.index.hits import hits_to_dict
     from genius.index.index import Index
@@ -84,7 +91,10 @@ def search(
         "exclude": exclude or [],
     }
     with Index.open(index, model) as opened:
-        hits = opened.search(text=text or None, image=image, instruction=instruction, near=near, **options)
+        given = None if vector is None else read_vector(vector)
+        hits = opened.search(
+            text=text or None, image=image, instruction=instruction, near=near, vector=given, **options
+        )
     if as_json:
         typer.echo(orjson.dumps(hits_to_dict(hits, explain=True, image_name=True)).decode())
         return

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 from genius.client.remote import remote_facet, remote_hits, remote_item
 from genius.client.transport import Transport, batch_items, change_to_dict, image_to_base64, item_path
-from genius.data.records import ImageSource, Item, Query
+from genius.data.records import ImageSource, Item, Query, Vectors
 from genius.errors import InputError
 from genius.index.cells import Cell
 from genius.index.facets import Facet
@@ -28,6 +28,7 @@ from genius.index.writer import Compacted
 from genius.serve.atlas import format_prefix, parse_prefix
 
 if TYPE_CHECKING:
+    import numpy as np
     from PIL import Image
 
 CONCURRENT_SEARCHES = 8
@@ -95,14 +96,15 @@ class Client:
         text: str | None = None,
         image: Path | str | bytes | Image.Image | ImageSource | None = None,
         instruction: str | None = None,
+        vector: Vectors | np.ndarray | Sequence[float] | None = None,
         near: str | None = None,
         **options: Unpack[SearchKeywords],
     ) -> Hits:
         """The k best hits, as `Index.search` finds them, in the requested ranking only."""
         chosen = SearchOptions.of(**options)
-        if near is not None and query is text is image is instruction is None:
+        if near is not None and query is text is image is instruction is vector is None:
             return self._search({"near": near}, chosen)
-        fields = _query_fields(make_query(query, text, image, instruction))
+        fields = _query_fields(make_query(query, text, image, instruction, vector))
         return self._search({**fields, "near": near}, chosen)
 
     def search_many(self, queries: Iterable[Query | str], **options: Unpack[SearchKeywords]) -> list[Hits]:
@@ -214,4 +216,5 @@ def _query_fields(query: Query) -> dict[str, Any]:
         "image": None if query.image is None else image_to_base64(query.image),
         "instruction": query.instruction,
         "want": None if query.want is None else query.want.value,
+        "vector": None if query.vectors is None else query.vectors.to_json(),
     }

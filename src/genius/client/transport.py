@@ -17,6 +17,8 @@ from genius.errors import DamagedError, GeniusError, InputError, MismatchError
 from genius.index.ingest import Change
 from genius.serve.config import MAX_ITEMS, MEGABYTE, clean_token
 
+NUMBER_BYTES = 20
+"""How long a number of a vector is in JSON, about."""
 BATCH_BYTES = 16 * MEGABYTE
 """About how many bytes of items are sent in one request."""
 
@@ -166,10 +168,12 @@ def batch_items(
         fields: dict[str, Any] = {"id": item.id, "text": item.text, "metadata": dict(item.metadata)}
         try:
             fields |= {} if item.image is None else {"image": image_to_base64(item.image)}
+            fields |= {} if item.vectors is None else {"vector": item.vectors.to_json()}
         except InputError as error:
             on_failure(item.id, error)
             continue
-        size = len(fields.get("image", "")) + len(item.text or "")
+        numbers = 0 if item.vectors is None else 2 * item.vectors.width
+        size = len(fields.get("image", "")) + len(item.text or "") + NUMBER_BYTES * numbers
         if batch and (len(batch) == MAX_ITEMS or batch_size + size > BATCH_BYTES):
             yield batch
             batch, batch_size = [], 0

@@ -26,5 +26,5 @@ def code_corpus(model: Model, embedded: EmbeddedCorpus) -> CodedCorpus:
     """Fuse what is embedded, and code the items."""
     vectors = model.vectors(embedded.items)
     codes = model.quantizer.codes(vectors, embedded.pool.modality)
-    queries = {task: model.vectors(inputs) for task, inputs in embedded.queries.items()}
+    queries = {task: model.query_vectors(inputs) for task, inputs in embedded.queries.items()}
     return CodedCorpus(embedded, vectors, codes, queries)

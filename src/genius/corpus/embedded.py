@@ -84,16 +84,25 @@ def _from_features(model: Model, features: Features) -> tuple[EmbedItems, EmbedQ
 
 
 def _from_contents(model: Model, contents: InputRows) -> tuple[EmbedItems, EmbedQueries]:
-    def block(records: Records) -> FusionInputs:
+    def loaded(records: Records) -> tuple[list[Image.Image | None], list[str], list[str]]:
         images = [None if row == ABSENT else _load(contents.images[row]) for row in records.image]
-        texts = ["" if row == ABSENT else contents.texts[row] for row in records.text]
-        return model.record_fusion_inputs(images, texts)
+        texts, instructions = (
+            ["" if row == ABSENT else contents.texts[row] for row in rows]
+            for rows in (records.text, records.instruction)
+        )
+        return images, texts, instructions
+
+    def in_blocks(embed: EmbedQueries, records: Records) -> FusionInputs:
+        starts = range(0, len(records), IMAGES)
+        return concatenate([embed(records[start : start + IMAGES]) for start in starts])
+
+    def items(records: Records) -> FusionInputs:
+        return model.record_fusion_inputs(*loaded(records)[:2])
 
     def queries(records: Records) -> FusionInputs:
-        starts = range(0, len(records), IMAGES)
-        return concatenate([block(records[start : start + IMAGES]) for start in starts])
+        return model.query_record_inputs(*loaded(records))
 
-    return lambda records, _: queries(records), queries
+    return lambda records, _: in_blocks(items, records), lambda records: in_blocks(queries, records)
 
 
 def _load(image: ImageSource) -> Image.Image | None:

@@ -15,7 +15,7 @@ from genius.model import Model
 
 def open_source(model: Model, tree: Tree, cache: Path) -> Features | InputRows:
     """What the model embeds the tree from; features that are missing are encoded now."""
-    if not model.uses_features:
+    if not model.uses_features or model.encodes_queries_apart:  # cached features are those of items
         contents = EncoderInputs(model.instruction_apart)
         contents.add_tree(tree)
         return InputRows(contents)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from genius.data.vectors import VECTOR_COLUMNS
 from genius.errors import InputError
 
 ID_NAMES = ("id", "_id", "did", "key", "sku", "item_id", "product_id")
@@ -55,9 +56,9 @@ class Columns:
                 raise InputError(f"has no column {wanted!r}: {hint}")
 
     def check_content(self, names: Sequence[str]) -> None:
-        """Raise InputError, with the nearest names, if no column of a table can be a text or an image."""
+        """Raise InputError, with the nearest names, if no column can be a text, an image or a vector."""
         located = self.locate(names)
-        if not located.texts and located.image is None:
+        if not located.texts and located.image is None and VECTOR_COLUMNS.isdisjoint(names):
             raise InputError(f"has no column for a text or an image, only {_listed(names)}: {_advice(names)}")
 
     def check_id(self, names: Sequence[str]) -> None:

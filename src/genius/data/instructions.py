@@ -79,3 +79,7 @@ def generic(query: Modality, target: Modality) -> str:
     'Find a picture that matches this text.'
     """
     return f"Find {_FOR[target]} that matches {_WITH[query]}."
+
+
+GENERIC = frozenset(generic(query, target) for query in Modality for target in Modality)
+"""All generic instructions."""

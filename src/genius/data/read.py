@@ -12,6 +12,7 @@ from genius.data.file_kinds import is_image, is_text, unread_kind
 from genius.data.folder import Folder
 from genius.data.mbeir import Tree, is_tree
 from genius.data.tables import CSV_ENDINGS, JSONL_ENDINGS, PARQUET_ENDINGS, TableCollection, Tables, table
+from genius.data.vectors import VectorFile, is_vector_file, with_vectors
 from genius.data.webdataset import WebDataset, is_tar
 from genius.errors import InputError
 
@@ -25,12 +26,13 @@ def read(
     columns: Columns | Mapping[str, Any] | None = None,
     exif: bool = True,
     strict: bool = False,
+    vectors: Path | str | None = None,
 ) -> Collection:
     """Open the collection at `source`; iterate over it to get its items.
 
     Its kind is detected: a folder of images and texts, JSONL, CSV, TSV, Parquet (one file, or a folder of
-    such files and nothing else), WebDataset tar shards (one, or a folder of them), an M-BEIR tree, or a
-    single image or text.
+    such files and nothing else), WebDataset tar shards (one, or a folder of them), an M-BEIR tree, a
+    single image or text, or a file of vectors.
 
     Args:
         source: a file or a folder.
@@ -40,15 +42,22 @@ def read(
         exif: whether what cameras wrote into photos of a folder is metadata.
         strict: whether a line or file that can't be read is raised, instead of skipped and recorded in
             `.failures`.
+        vectors: a file of embeddings of one's own, which items get by their ids; see `genius.data.vectors`.
 
     Raises InputError if `source` is none of these kinds.
     """
-    path = Path(source)
+    collection = _read(Path(source), root, Columns.of(columns), exif, strict)
+    return collection if vectors is None else with_vectors(collection, vectors)
+
+
+def _read(path: Path, root: Path | str | None, columns: Columns, exif: bool, strict: bool) -> Collection:
     if not path.exists():
         raise InputError("there is nothing here", path=path)
+    if is_vector_file(path):
+        return VectorFile(path, strict=strict)
     if path.is_dir():
-        return _read_folder(path, root, Columns.of(columns), exif, strict)
-    reader = _table(path, root, Columns.of(columns), strict)
+        return _read_folder(path, root, columns, exif, strict)
+    reader = _table(path, root, columns, strict)
     if reader is not None:
         return reader
     if is_tar(path):

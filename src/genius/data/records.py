@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from genius.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Scalar = str | int | float | bool | None
 """The type of a metadata value: a JSON scalar."""
@@ -131,16 +134,100 @@ class ImageBytes:
         return self.content
 
 
+class Vectors:
+    """Embeddings that the user brings along, float32 [width] each, of an item or a query.
+
+    There is one of the whole, or one of the image and one of the text, either of which may be absent. They
+    may be of any length: only their directions count. Raises InputError for what is no vector of finite
+    numbers, and for widths that differ.
+    """
+
+    __slots__ = ("image", "text", "whole")
+
+    def __init__(
+        self,
+        whole: np.ndarray | Sequence[float] | None = None,
+        *,
+        image: np.ndarray | Sequence[float] | None = None,
+        text: np.ndarray | Sequence[float] | None = None,
+    ) -> None:
+        self.whole, self.image, self.text = _vector(whole), _vector(image), _vector(text)
+        given = [vector for vector in (self.whole, self.image, self.text) if vector is not None]
+        if not given or (self.whole is not None and len(given) > 1):
+            raise InputError("give one vector of the whole, or vectors of its image and its text")
+        if len({len(vector) for vector in given}) > 1:
+            raise InputError(f"an image's vector and its text's differ in width: {[*map(len, given)]}")
+
+    @classmethod
+    def of(cls, given: Any) -> Vectors:
+        """From a list of numbers, or from a mapping with `image` and `text`, as JSON has them."""
+        if isinstance(given, Vectors):
+            return given
+        if isinstance(given, Mapping):
+            if not given.keys() <= {"image", "text"}:
+                raise InputError("vectors of parts are called image and text")
+            return cls(image=given.get("image"), text=given.get("text"))
+        return cls(given)
+
+    def to_json(self) -> list[float] | dict[str, list[float]]:
+        """What `of` reads back."""
+        if self.whole is not None:
+            return self.whole.tolist()  # type: ignore[no-any-return]
+        parts = {"image": self.image, "text": self.text}
+        return {name: part.tolist() for name, part in parts.items() if part is not None}
+
+    @property
+    def width(self) -> int:
+        """How many numbers a vector has."""
+        return next(len(vector) for vector in (self.whole, self.image, self.text) if vector is not None)
+
+    def tobytes(self) -> bytes:
+        """The same for equal vectors."""
+        parts = (self.whole, self.image, self.text)
+        return b"|".join(b"" if part is None else part.tobytes() for part in parts)
+
+
+def _vector(numbers: Any) -> np.ndarray | None:
+    if numbers is None:
+        return None
+    import numpy as np
+
+    try:
+        vector = np.array(numbers, np.float32)
+    except (TypeError, ValueError):
+        raise InputError("a vector is a list of numbers, and this is none") from None
+    if vector.ndim != 1 or not len(vector):
+        raise InputError(f"a vector is a list of numbers, not an array of the shape {list(vector.shape)}")
+    if not np.isfinite(vector).all():
+        raise InputError("a vector holds NaN or infinity: embed this again")
+    if not vector.any():
+        raise InputError("a vector is all zeros, which points nowhere: embed this again")
+    return vector
+
+
+def _vectors(given: Any) -> Vectors | None:
+    return None if given is None else Vectors.of(given)
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something that can be found: an id, a text and/or an image, and metadata."""
+    """Something that can be found: an id, a text and/or an image, and metadata.
+
+    `vector` is an embedding of one's own (or `Vectors`), for a model that was fitted on given vectors. An
+    item of a vector alone is shown by its id.
+    """
 
     id: str
     text: str | None = None
     image: ImageSource | None = None
     metadata: Mapping[str, Scalar] = field(default_factory=dict)
+    vector: Vectors | np.ndarray | Sequence[float] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.vector is not None:
+            object.__setattr__(self, "vector", _vectors(self.vector))
+            if not self.text and self.image is None:
+                object.__setattr__(self, "text", self.id)
         if not self.id:
             raise InputError("an item needs an id")
         if not isinstance(self.id, str) or "\0" in self.id:
@@ -161,10 +248,17 @@ class Item:
         """The modality, by which of text and image the item has."""
         return _modality(self.text, self.image)
 
+    @property
+    def vectors(self) -> Vectors | None:
+        """The embeddings that were given with the item."""
+        return _vectors(self.vector)
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """A query: text and/or image, an instruction, and the wanted modality.
+
+    Instead of text and image, `vector` is an embedding of one's own (or `Vectors`).
 
     `positives` and `negatives` are the ids of right and wrong answers, known for training and evaluation
     only; `task` is M-BEIR's task number, and `dataset` the data set that the query comes from.
@@ -179,8 +273,14 @@ class Query:
     negatives: tuple[str, ...] = ()
     task: int | None = None
     dataset: str | None = None
+    vector: Vectors | np.ndarray | Sequence[float] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.vector is not None:
+            if self.text or self.image is not None:
+                raise InputError("a query is a vector, or a text and an image: give one of them")
+            object.__setattr__(self, "vector", _vectors(self.vector))
+            return
         if not self.text and self.image is None:
             raise InputError(f"query {self.id!r} has neither text nor image" if self.id else "an empty query")
         if self.text == "":
@@ -188,8 +288,18 @@ class Query:
 
     @property
     def modality(self) -> Modality:
-        """The modality, by which of text and image the query has (the instruction does not count)."""
-        return _modality(self.text, self.image)
+        """The modality, by which of text and image the query has (the instruction does not count).
+
+        A vector counts as what it says that it is of, or else as a text.
+        """
+        if (vectors := self.vectors) is None or vectors.image is None:
+            return _modality(self.text, self.image)
+        return Modality.IMAGE if vectors.text is None else Modality.PAIR
+
+    @property
+    def vectors(self) -> Vectors | None:
+        """The embeddings that are the query."""
+        return _vectors(self.vector)
 
 
 def _modality(text: str | None, image: ImageSource | None) -> Modality:

@@ -11,6 +11,7 @@ import orjson
 
 from genius.data.columns import Columns, ContentColumns
 from genius.data.records import ImageBytes, ImageFile, ImageSource, Item, Scalar
+from genius.data.vectors import row_vectors
 from genius.errors import InputError
 from genius.paths import safe_path
 
@@ -25,13 +26,15 @@ def row_to_item(row: Mapping[str, Any], columns: Columns, root: str, fallback_id
     id the image's path is the id, else `fallback_id`. Raises InputError, without a place.
     """
     content = columns.locate(tuple(row))
-    if not content.texts and content.image is None:
+    vector, vector_columns = row_vectors(row)
+    if not content.texts and content.image is None and vector is None:
         columns.check_content(tuple(row))
     image = _image(row[content.image], root) if content.image is not None else None
     identifier = _id(row, content.id)
     if identifier is None:
         identifier = image.path if isinstance(image, ImageFile) else fallback_id
-    return Item(identifier, _text(row, content.texts), image, _metadata(row, content))
+    metadata = _metadata({name: value for name, value in row.items() if name not in vector_columns}, content)
+    return Item(identifier, _text(row, content.texts), image, metadata, vector)
 
 
 def row_to_change(row: Mapping[str, Any], columns: Columns, root: str) -> Row:

@@ -1,10 +1,15 @@
-"""Encoders: what each of them can do, and how one is opened by its name."""
+"""Encoders: what each of them can do, and how one is opened by its name.
+
+There are two sorts. The *towers* of `lite` make features of images and of texts in two spaces: trained heads
+bring them together. A *joint* encoder (CLIP, SigLIP, sentence-transformers, vectors of one's own) has both in
+one space already, so that a collection can be searched by it as it is (`genius fit`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -54,6 +59,27 @@ class Encoder(Protocol):
         """Which of the texts are truncated."""
 
 
+@runtime_checkable
+class QueryEncoder(Protocol):
+    """A joint encoder that encodes queries unlike items, by a prompt or by other weights."""
+
+    def encode_queries(
+        self, images: Sequence[Image.Image | None], texts: Sequence[str], instructions: Sequence[str]
+    ) -> np.ndarray:
+        """Features float32 [n, text_width] of queries: of an image, a text, or (a PairEncoder) of both.
+
+        What is absent is None or empty; an instruction takes the place of the encoder's own prompt.
+        """
+
+
+@runtime_checkable
+class PairEncoder(Protocol):
+    """A joint encoder that encodes an image and its text together."""
+
+    def encode_pairs(self, images: Sequence[Image.Image], texts: Sequence[str]) -> np.ndarray:
+        """Features float32 [n, text_width] of images with their texts."""
+
+
 class EncoderLoader(Protocol):
     """Opens an encoder; small enough to be pickled and sent to a worker process."""
 
@@ -75,3 +101,19 @@ def encoder_loader(towers: Towers, source: str = "") -> tuple[EncoderLoader, Pat
     from genius.encode.clip_folder import model_folder
 
     return ClipLoader(str(model_folder(source))), None
+
+
+def saved_encoder_loader(described: Mapping[str, Any], towers: Path) -> EncoderLoader:
+    """A loader of the joint encoder that a model's settings describe; `towers` are those inside the model."""
+    kind, source = described["kind"], described["source"]
+    if kind == "precomputed":
+        from genius.encode.precomputed import PrecomputedLoader
+
+        return PrecomputedLoader(int(described["width"]))
+    if kind == "sentence-transformers":
+        from genius.encode.sentence_transformers import SentenceTransformersLoader
+
+        return SentenceTransformersLoader(source, bool(described.get("trust_remote_code")))
+    from genius.encode.clip import ClipLoader
+
+    return ClipLoader(source or str(towers))

@@ -22,7 +22,7 @@ class Entry:
     Attributes:
         modality: its number.
         image: where the image is, as JSON, or None.
-        image_hash: of the image's bytes, or None.
+        image_hash: of the image's bytes and of given vectors, or None.
         metadata: as JSON, its keys sorted.
         content_hash: of all the rest: an equal item need not be added again, and a wrong hash means damage.
     """
@@ -71,9 +71,15 @@ def must_be_kept(image: ImageSource) -> bool:
     return not isinstance(image, ImageFile | ImageInTar)
 
 
-def image_hash_of(image: ImageSource | None) -> bytes | None:
-    """The hash of an image's bytes. Raises InputError if they can't be read."""
-    return None if image is None else content_key(image.read())
+def image_hash_of(item: Item) -> bytes | None:
+    """The hash of an item's image and of the vectors given with it; None without either.
+
+    An item whose vectors have changed is thereby another one. Raises InputError for an unreadable image.
+    """
+    image = b"" if item.image is None else item.image.read()
+    if item.vectors is not None:
+        return content_key(item.vectors.tobytes() + image)
+    return content_key(image) if image else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import numpy as np
 from genius import __version__
 from genius.data.images import image_source
 from genius.data.mbeir import Tree
-from genius.data.records import MODALITIES, ImageSource, Item, Query
+from genius.data.records import MODALITIES, ImageSource, Item, Query, Vectors
 from genius.encode import pipeline
 from genius.errors import (
     DamagedError,
@@ -171,16 +171,18 @@ class Index:
         text: str | None = None,
         image: Path | str | bytes | Image.Image | ImageSource | None = None,
         instruction: str | None = None,
+        vector: Vectors | np.ndarray | Sequence[float] | None = None,
         near: str | None = None,
         **options: Unpack[SearchKeywords],
     ) -> Hits:
-        """The k items that answer best, by text, image or both (or a Query that holds them).
+        """The k items that answer best, by text, image or both (or a Query that holds them), or by a vector.
 
         Args:
             query: a text, or a Query.
             text: words to search by.
             image: an image to search by: a path, bytes, a Pillow image.
             instruction: what to find, in a sentence ("Find a picture that matches this text.").
+            vector: an embedding of one's own to search by, of the encoder that the model was fitted on.
             near: the id of an item, instead of a query: find more like it, but not itself.
             options: the fields of `genius.index.query.SearchOptions`: want, k, beam, rerank, mode, decoder,
                 precision, filter, exclude.
@@ -189,8 +191,8 @@ class Index:
         """
         chosen = SearchOptions.of(**options)
         if near is None:
-            return self._search_all([make_query(query, text, image, instruction)], chosen)[0]
-        if not (query is text is image is instruction is None):
+            return self._search_all([make_query(query, text, image, instruction, vector)], chosen)[0]
+        if not (query is text is image is instruction is vector is None):
             raise InputError("a search is near an item, or by a query: give one of them")
         return self._search_near(near, chosen)
 

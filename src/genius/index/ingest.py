@@ -169,7 +169,7 @@ class Ingest:
     def _is_known(self, item: Item, item_key: int, old: Entry) -> bool:
         """Whether an item need not be encoded: it is stored, unchanged or with other metadata."""
         try:
-            entry = entry_of(item, image_hash_of(item.image))
+            entry = entry_of(item, image_hash_of(item))
         except InputError:
             return False  # encoding it will say what is wrong
         return self._needs_no_encoding(entry, item_key, old)

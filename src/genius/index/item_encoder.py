@@ -11,17 +11,23 @@ import numpy as np
 from PIL import Image
 
 from genius.data.images import load
-from genius.data.records import MODALITIES, Item
+from genius.data.records import MODALITIES, Item, Vectors
 from genius.data.text import clean
 from genius.encode.direct import MaskedFeatures, loaded_image_features, pixel_batches, text_features
 from genius.encode.feature_cache import FeatureCache, content_key
 from genius.encode.inputs import EncoderInputs
 from genius.encode.pipeline import CachedEncoder, EncodingReport, open_cached_encoder
 from genius.errors import InputError
+from genius.index.entries import image_hash_of
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs, concatenate
+from genius.quantize.joint_space import check_width
 
 _EMPTY = InputError("its text says nothing")
+_NO_VECTOR = InputError(
+    "has no vector, and the model was fitted on vectors that were given: name their file with --vectors, or "
+    "give the item a vector"
+)
 
 IMAGES = 64
 """How many items are encoded together, where no features are kept."""
@@ -56,7 +62,9 @@ EncodeItems = Callable[[Sequence[Item]], EncodedItems]
 
 
 @dataclass(frozen=True, eq=False)
-class _Embedded:
+class EmbeddedItems:
+    """Items that could be embedded, in blocks, and why the others could not."""
+
     places: list[int]
     blocks: list[FusionInputs]
     image_hashes: dict[str, bytes]
@@ -70,21 +78,32 @@ def item_encoder(model: Model, cache: Path, workers: int) -> Iterator[EncodeItem
     The cache and the workers are opened only for more than a few: opening a large cache takes longer than
     encoding a few items, and another process may be using it for hours.
     """
+    with embed_items(model, cache, workers) as embed:
+        yield lambda items: _quantize(model, items, embed(items))
+
+
+@contextlib.contextmanager
+def embed_items(
+    model: Model, cache: Path, workers: int
+) -> Iterator[Callable[[Sequence[Item]], EmbeddedItems]]:
+    """The same without codes, for models that have none yet."""
     with contextlib.ExitStack() as stack:
         opened: list[CachedEncoder] = []
 
-        def encode(items: Sequence[Item]) -> EncodedItems:
+        def embed(items: Sequence[Item]) -> EmbeddedItems:
+            if model.takes_vectors:
+                return _embed_vectors(model, items)
             if not model.uses_features or (not opened and len(items) <= FEW):
-                return _quantize(model, items, _embed_directly(model, items))
+                return _embed_directly(model, items)
             if not opened:
                 work = open_cached_encoder(model.encoder_loader, model.encoder, cache, workers)
                 opened.append(stack.enter_context(work))
-            return _quantize(model, items, _embed_by_cache(model, opened[0], items))
+            return _embed_by_cache(model, opened[0], items)
 
-        yield encode
+        yield embed
 
 
-def _quantize(model: Model, items: Sequence[Item], embedded: _Embedded) -> EncodedItems:
+def _quantize(model: Model, items: Sequence[Item], embedded: EmbeddedItems) -> EncodedItems:
     places, modality = embedded.places, _modality([items[place] for place in embedded.places])
     if not places:
         codes = np.zeros((0, len(model.quantizer.sizes)), np.uint16)
@@ -105,7 +124,7 @@ def _quantize(model: Model, items: Sequence[Item], embedded: _Embedded) -> Encod
     )
 
 
-def _embed_by_cache(model: Model, work: CachedEncoder, items: Sequence[Item]) -> _Embedded:
+def _embed_by_cache(model: Model, work: CachedEncoder, items: Sequence[Item]) -> EmbeddedItems:
     """From cached features. Images go by the item's id: two of one name need not be the same."""
     contents, report = EncoderInputs(), EncodingReport()
     texts = [clean(item.text) for item in items]
@@ -127,7 +146,7 @@ def _embed_by_cache(model: Model, work: CachedEncoder, items: Sequence[Item]) ->
         images = _cached_rows(work.images, [keys.images.get(items[place].id) for place in places])
         spoken = _cached_rows(work.texts, [keys.texts.get(texts[place]) for place in places])
         blocks = [model.item_fusion_inputs(images, spoken, _modality([items[place] for place in places]))]
-    return _Embedded(places, blocks, keys.images, failed)
+    return EmbeddedItems(places, blocks, keys.images, failed)
 
 
 def _cached_rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> MaskedFeatures:
@@ -139,9 +158,30 @@ def _cached_rows(cache: FeatureCache, keys: Sequence[bytes | None]) -> MaskedFea
     return rows, present
 
 
-def _embed_directly(model: Model, items: Sequence[Item]) -> _Embedded:
+def _embed_vectors(model: Model, items: Sequence[Item]) -> EmbeddedItems:
+    """From the vectors that items bring along."""
+    embedded = EmbeddedItems([], [], {}, {})
+    given: list[Vectors] = []
+    for place, item in enumerate(items):
+        try:
+            if item.vectors is None:
+                raise _NO_VECTOR
+            check_width(item.vectors, model.width)
+            embedded.image_hashes[item.id] = image_hash_of(item) or b""
+        except InputError as error:
+            embedded.failed[item.id] = error
+            continue
+        embedded.places.append(place)
+        given.append(item.vectors)
+    if given:
+        modality = _modality([items[place] for place in embedded.places])
+        embedded.blocks.append(model.vector_inputs(given, modality))
+    return embedded
+
+
+def _embed_directly(model: Model, items: Sequence[Item]) -> EmbeddedItems:
     """From images and texts themselves."""
-    embedded = _Embedded([], [], {}, {})
+    embedded = EmbeddedItems([], [], {}, {})
     for block in pixel_batches([item.image for item in items], IMAGES):
         images: list[Image.Image | None] = []
         texts: list[str] = []

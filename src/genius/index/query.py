@@ -16,7 +16,7 @@ import numpy as np
 
 from genius.data.images import image_source
 from genius.data.instructions import Instructions, generic
-from genius.data.records import MODALITIES, ImageSource, Modality, Query
+from genius.data.records import MODALITIES, ImageSource, Modality, Query, Vectors
 from genius.data.text import clean
 from genius.decode.onnx_decoder import Precision
 from genius.encode.direct import pixel_batches
@@ -187,6 +187,7 @@ def make_query(
     text: str | None,
     image: Path | str | bytes | Image.Image | ImageSource | None,
     instruction: str | None,
+    vector: Vectors | np.ndarray | Sequence[float] | None = None,
 ) -> Query:
     """The query that these stand for. Raises InputError if there is none, or two."""
     if isinstance(query, str):
@@ -194,11 +195,10 @@ def make_query(
             raise InputError("a search takes one text, and there are two")
         query, text = None, query
     if query is None:
-        query = Query(
-            text=text, image=None if image is None else image_source(image), instruction=instruction
-        )
-    elif text is not None or image is not None:
-        raise InputError("a Query holds its own text and image: give it alone")
+        source = None if image is None else image_source(image)
+        query = Query(text=text, image=source, instruction=instruction, vector=vector)
+    elif text is not None or image is not None or vector is not None:
+        raise InputError("a Query holds its own text, image or vector: give it alone")
     elif instruction is not None:
         query = replace(query, instruction=instruction)
     _check(query)
@@ -206,7 +206,7 @@ def make_query(
 
 
 def _check(query: Query) -> None:
-    if not clean(query.text) and query.image is None:
+    if not clean(query.text) and query.image is None and query.vectors is None:
         raise InputError("an empty query: give a text, an image or both")
     for words in (query.text or "", query.instruction or ""):
         if len(words) > MAX_TEXT_LENGTH:
@@ -256,13 +256,27 @@ def _normalised(instruction: str) -> str:
 
 def embed_queries(model: Model, queries: Sequence[Query]) -> QueryBatch:
     """What a search needs of queries. Raises InputError for an image that can't be read."""
-    inputs = _fusion_inputs(model, queries)
     want = np.array([ANY if query.want is None else MODALITIES.index(query.want) for query in queries])
-    return QueryBatch(model.vectors(inputs), inputs.embeddings, want, _modality_codes(model, want))
+    embeddings = np.zeros((len(queries), model.width), np.float32)
+    vectors = np.zeros_like(embeddings)
+    given = [place for place, query in enumerate(queries) if query.vectors is not None]
+    for places in (given, [place for place, query in enumerate(queries) if query.vectors is None]):
+        if places:
+            inputs = _fusion_inputs(model, [queries[place] for place in places])
+            embeddings[places], vectors[places] = inputs.embeddings, model.query_vectors(inputs)
+    return QueryBatch(vectors, embeddings, want, _modality_codes(model, want))
 
 
 def _fusion_inputs(model: Model, queries: Sequence[Query]) -> FusionInputs:
-    """A model that takes whole records loads all their images before embedding: so not too many at once."""
+    """Queries of vectors, or of texts and images.
+
+    A model that takes whole records loads all their images before embedding: so not too many at once.
+    """
+    if queries[0].vectors is not None:
+        modality = np.array([MODALITIES.index(query.modality) for query in queries], np.int64)
+        return model.vector_inputs(
+            [query.vectors for query in queries if query.vectors is not None], modality
+        )
     if model.uses_features:
         return model.fusion_inputs(queries)
     blocks = pixel_batches([query.image for query in queries])

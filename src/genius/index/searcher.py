@@ -20,7 +20,7 @@ import numpy as np
 from genius.decode.decoder import Decoder
 from genius.index.query import ANY, QueryBatch
 from genius.index.segments import Segment, gather_embeddings
-from genius.quantize.quantizer import Quantizer
+from genius.quantize.quantizer import Quantizer, unit_length
 from genius.search.costs import Costs, costs_of
 from genius.search.engine import Candidates, Engine, EngineResult, Mode
 from genius.search.explain import level_log_probs, prefix_counts
@@ -189,7 +189,7 @@ class Searcher:
         if self._has_embeddings:
             items, wanted = gather_embeddings(self._segments, rows), query.embeddings[0]
         else:
-            items, wanted = self._quantizer.units(codes), query.vectors[0]
+            items, wanted = self._quantizer.units(codes), unit_length(query.vectors)[0]
         return np.asarray(np.einsum("nd,d->n", items, wanted.astype(np.float32)))
 
     def _search(

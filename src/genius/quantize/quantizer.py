@@ -16,6 +16,7 @@ from genius.runtime import cores
 from genius.tensors import read_tensors, write_tensors
 
 if TYPE_CHECKING:
+    from genius.quantize.beam_coding import BeamCoding
     from genius.quantize.nearest import Nearest
 
 ModalityCode = Literal["given", "learned", "classifier", "none"]
@@ -34,6 +35,8 @@ class Quantizer:
         codebooks: the vectors of each level, [codes, width].
         modality_code: where the first code comes from; if it is "none", all levels are semantic.
         classifier: its weights [3, width] and biases [3], if that is a classifier.
+        beams: how many partial sums are kept while a vector is coded (`genius.quantize.beam_coding`); 1 is
+            greedy coding, as codebooks are trained for.
 
     Raises InputError for codebooks that don't fit together.
     """
@@ -44,9 +47,10 @@ class Quantizer:
         *,
         modality_code: str = "given",
         classifier: tuple[np.ndarray, np.ndarray] | None = None,
+        beams: int = 1,
     ) -> None:
         self.codebooks = [np.ascontiguousarray(book, np.float32) for book in codebooks]
-        self.modality_code, self.classifier = modality_code, classifier
+        self.modality_code, self.classifier, self.beams = modality_code, classifier, beams
         if {book.ndim for book in self.codebooks} != {2} or len({b.shape[1] for b in self.codebooks}) != 1:
             raise InputError("codebooks should be arrays [codes, width], all of the same width")
         if not all(1 <= len(book) <= 65536 and np.isfinite(book).all() for book in self.codebooks):
@@ -58,14 +62,14 @@ class Quantizer:
             )
 
     @classmethod
-    def open(cls, path: Path, modality_code: str) -> Quantizer:
+    def open(cls, path: Path, modality_code: str, *, beams: int = 1) -> Quantizer:
         """The quantizer whose vectors `write` wrote to a file."""
         arrays = read_tensors(path)
         books = [arrays[f"level_{number}"] for number in range(sum(name[:6] == "level_" for name in arrays))]
         classifier = None
         if "classifier.weight" in arrays:
             classifier = arrays["classifier.weight"], arrays["classifier.bias"]
-        return cls(books, modality_code=modality_code, classifier=classifier)
+        return cls(books, modality_code=modality_code, classifier=classifier, beams=beams)
 
     def write(self, path: Path, *, bits: int = 32) -> None:
         """Write all vectors to a file, in 32 or in 8 bits."""
@@ -85,6 +89,13 @@ class Quantizer:
             weights, biases = self.classifier
             scorers[0] = np.ascontiguousarray(weights, np.float32), biases
         return [Nearest(vectors, offsets) for vectors, offsets in scorers]
+
+    @cached_property
+    def _beam_coding(self) -> BeamCoding:
+        """Finds the codes of all semantic levels together."""
+        from genius.quantize.beam_coding import BeamCoding
+
+        return BeamCoding(self.codebooks[self.semantic :], self.beams)
 
     @property
     def width(self) -> int:
@@ -117,6 +128,7 @@ class Quantizer:
         codes = np.empty((len(vectors), len(self.codebooks)), np.uint16)
         block = max(1, min(BLOCK, -(-len(vectors) // cores())))
         levels = self._levels  # made here, not by several threads at once
+        beam_coding = self._beam_coding if self.beams > 1 else None
 
         def code_block(start: int) -> None:
             rows = slice(start, start + block)
@@ -124,6 +136,9 @@ class Quantizer:
             if not np.isfinite(residuals).all():
                 raise InputError("some vectors are NaN or infinite: encode these items again")
             for level, book in enumerate(self.codebooks):
+                if beam_coding is not None and level == self.semantic:
+                    codes[rows, level:] = beam_coding.codes(residuals)
+                    break
                 own = given[rows] if given is not None and level == 0 else levels[level].codes(residuals)
                 codes[rows, level] = own
                 residuals -= book[own]

@@ -22,7 +22,7 @@ from genius.errors import FilterTimeoutError
 from genius.index.hits import Hits
 from genius.index.index import Index
 from genius.serve.errors import busy_error, timeout_error
-from genius.serve.schemas import SearchRequest
+from genius.serve.schemas import SearchRequest, vectors_of
 
 log = logging.getLogger(__name__)
 
@@ -173,7 +173,13 @@ class SearchJob:
         request = self.request
         image = None if self.image is None else ImageBytes(self.image, "that was sent")
         want = None if request.want is None else Modality(request.want)
-        return Query(text=request.text, image=image, instruction=request.instruction, want=want)
+        return Query(
+            text=request.text,
+            image=image,
+            instruction=request.instruction,
+            want=want,
+            vector=vectors_of(request.vector),
+        )
 
     @property
     def batch_key(self) -> bytes:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from genius.data.records import Vectors
 from genius.decode.onnx_decoder import Precision
 from genius.index.decoders import DecoderName
 from genius.index.facets import FacetKind
@@ -22,6 +23,7 @@ Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH, pattern=r"^[^\
 Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
 ModalityName = Literal["image", "text", "pair"]
 Metadata = dict[str, str | int | float | bool | None]
+Vector = Annotated[list[float], Field(min_length=1, max_length=65536)]
 
 
 def decode_base64(text: str) -> bytes:
@@ -49,8 +51,15 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class PartVectors(_Request):
+    """Vectors of an image and of a text, either of which may be absent."""
+
+    image: Vector | None = None
+    text: Vector | None = None
+
+
 class SearchRequest(_Request):
-    """A search by a text, an image or both, or for items like a given one."""
+    """A search by a text, an image or both, by a vector, or for items like a given one."""
 
     text: Text | None = Field(None, description="What to search for, in words.")
     image: str | None = Field(
@@ -58,6 +67,9 @@ class SearchRequest(_Request):
         description="An image to search by, as base64 (in a form: the file itself). URLs are not fetched.",
     )
     instruction: Text | None = Field(None, description="What to find, as a sentence.")
+    vector: Vector | PartVectors | None = Field(
+        None, description="An embedding of one's own to search by, instead of text and image."
+    )
     want: ModalityName | None = Field(None, description="Find only this modality.")
     k: int = Field(10, ge=1, le=MAX_K, description="The number of hits.")
     beam: int = Field(BEAMS, ge=1, le=MAX_BEAMS, description="The number of prefixes kept at each level.")
@@ -86,10 +98,13 @@ class SearchRequest(_Request):
     @model_validator(mode="after")
     def _check_query(self) -> SearchRequest:
         query = (self.text or "").strip() or self.image
+        if query and self.vector is not None:
+            raise ValueError("a query is a vector, or a text and an image: give one of them")
+        query = query or self.vector is not None
         if self.near is None and not query:
-            raise ValueError("an empty query: give a text, an image or both, or near")
+            raise ValueError("an empty query: give a text, an image or both, a vector, or near")
         if self.near is not None and (query or self.instruction):
-            raise ValueError("near is a query of its own: give it without text, image and instruction")
+            raise ValueError("near is a query of its own: give it without text, image, vector, instruction")
         return self
 
     def image_bytes(self) -> bytes | None:
@@ -108,12 +123,22 @@ class NewItem(_Request):
     text: Text | None = None
     image: ImageText = Field(None, description="An image, as base64.")
     metadata: Metadata = {}
+    vector: Vector | PartVectors | None = Field(
+        None, description="An embedding of one's own, for a model that was fitted on such."
+    )
 
     @model_validator(mode="after")
     def _check_content(self) -> NewItem:
-        if not (self.text or self.image):
-            raise ValueError("an item has a text, an image or both")
+        if not (self.text or self.image or self.vector is not None):
+            raise ValueError("an item has a text, an image or both, or a vector")
         return self
+
+
+def vectors_of(sent: list[float] | PartVectors | None) -> Vectors | None:
+    """The vectors that were sent. Raises InputError for what is none."""
+    if sent is None:
+        return None
+    return Vectors.of(sent.model_dump() if isinstance(sent, PartVectors) else sent)
 
 
 class AddRequest(_Request):

@@ -22,7 +22,7 @@ from genius.serve.batching import Batcher, SearchJob, search_batch
 from genius.serve.config import Settings
 from genius.serve.errors import ApiError, timeout_error
 from genius.serve.metrics import Metrics
-from genius.serve.schemas import ChangeRequest, NewItem, SearchRequest, decode_base64
+from genius.serve.schemas import ChangeRequest, NewItem, SearchRequest, decode_base64, vectors_of
 from genius.serve.thread_pool import ThreadPool
 from genius.serve.thumbnails import Thumbnail, ThumbnailCache, check_image
 
@@ -153,7 +153,8 @@ class Service:
         report, valid = Added(), []
         for item in items:
             try:
-                valid.append(Item(item.id, item.text, self._image(item.image, item.id), item.metadata))
+                image, vector = self._image(item.image, item.id), vectors_of(item.vector)
+                valid.append(Item(item.id, item.text, image, item.metadata, vector))
             except InputError as error:
                 report.fail(item.id, error, strict=strict)
         with self._write_lock():

@@ -141,7 +141,7 @@ def _train_decoder(
     model = Model.open(out)
     embedded, val_embedded = _embedded(model, tree, cache)
     training = code_corpus(model, embedded)
-    queries = {task: model.vectors(inputs) for task, inputs in val_embedded.queries.items()}
+    queries = {task: model.query_vectors(inputs) for task, inputs in val_embedded.queries.items()}
     validation = CodedCorpus(val_embedded, training.vectors, training.codes, queries)
     if not force:
         refuse_broken(model, validation)

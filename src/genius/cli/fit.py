@@ -1,0 +1,81 @@
+"""`genius fit`: a searchable model from any encoder and a collection without labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command(epilog="Example: genius fit photos/ --encoder clip:openai/clip-vit-base-patch32 -o model/")(
+        fit
+    )
+
+
+def fit(
+    source: Annotated[
+        Path, typer.Argument(help="A collection: folder, JSONL, CSV, Parquet, tar, or a file of vectors.")
+    ],
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help="photo, the folder of a model, of CLIP, SigLIP or sentence-transformers, clip:NAME or "
+            "sentence-transformers:NAME of the hub, or precomputed."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            help="For the encoder precomputed: a file of the items' vectors with their ids (.npy, .npz, "
+            ".safetensors, Parquet)."
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="The number of processes that encode; 0 is one per core.")] = 0,
+    root: Annotated[
+        Path | None, typer.Option(help="The folder of a table's images, if not beside it.")
+    ] = None,
+    strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
+    seed: Annotated[int, typer.Option(help="The seed of what is drawn at random.")] = 0,
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option("--trust-remote-code", help="Run the Python code of a sentence-transformers model."),
+    ] = False,
+) -> None:
+    """Fit a model to the items of SOURCE by an encoder; no queries and no labels are needed.
+
+    Codebooks are fitted to the collection itself, in minutes. What the encoder's own exact search finds is what
+    the model finds, as closely as the printed overlap says.
+    """
+    from genius.cli.show import show_failures
+    from genius.data.read import read
+    from genius.fit.run import fit_model
+    from genius.progress import log_to_terminal
+    from genius.runtime import cores
+
+    log_to_terminal()
+    collection = read(source, root=root, strict=strict, vectors=vectors)
+    fitted = fit_model(
+        collection,
+        encoder,
+        out,
+        workers=workers or cores(),
+        seed=seed,
+        strict=strict,
+        trust_remote_code=trust_remote_code,
+    )
+    codes = " × ".join(map(str, fitted.model.quantizer.sizes))
+    drawn = "" if fitted.items == fitted.total else f" drawn from {fitted.total:,}"
+    typer.echo(f"{out}: a model fitted to {fitted.items:,} items{drawn}; codes {codes}")
+    if fitted.codes_overlap:
+        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in fitted.codes_overlap.items())
+        typer.echo(f"of the ten nearest by exact search, codes alone keep: {shares}; re-ranking, nearly all")
+    show_failures(
+        collection.failures.count + fitted.failures.count,
+        [*collection.failures.first, *fitted.failures.first],
+    )
+    given = f" --vectors {vectors}" if vectors else ""
+    typer.echo(f"next: genius index {source}{given} -m {out} -o index/")

@@ -1,0 +1,84 @@
+"""Codebooks fitted to a collection: residual k-means, refined by beams.
+
+Each level is first fitted to what the levels before it leave over. Then all items are coded anew by a beam,
+and each level's vectors move to the mean of what the other levels leave over, in turns: the sum of all levels
+comes nearer to the items than greedy fitting brings it, while the levels stay ordered from coarse to fine.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from genius.data.records import MODALITIES
+from genius.fit.kmeans import kmeans, means_by, nearest_centres
+from genius.progress import bar
+from genius.quantize.beam_coding import BeamCoding
+from genius.quantize.quantizer import Quantizer
+
+LEVELS = 8
+"""Semantic levels of a code."""
+LARGEST = 1024
+"""Codes of a level, at most: ten bits each."""
+ITEMS_PER_CODE = 16
+"""With fewer items for each code of a level, k-means would only remember them."""
+BEAMS = 4
+ITERATIONS = 10
+ROUNDS = 2
+"""How often codes and codebooks are refined in turns."""
+
+
+def codes_per_level(items: int) -> int:
+    """How many codes a level has, by the number of items: a power of two.
+
+    >>> [codes_per_level(items) for items in (1, 10, 100, 1_000, 10_000, 100_000)]
+    [1, 2, 8, 64, 512, 1024]
+    """
+    if items < 2:
+        return 1
+    return min(LARGEST, max(2, 2 ** int(np.log2(max(2, items / ITEMS_PER_CODE)) + 0.5)))
+
+
+def fit_quantizer(
+    vectors: np.ndarray,
+    modality: np.ndarray,
+    *,
+    random: np.random.Generator,
+    rounds: int = ROUNDS,
+    beams: int = BEAMS,
+    levels: int = LEVELS,
+) -> Quantizer:
+    """A quantizer for items by their vectors [n, width] and modality [n]; the modality is the first code."""
+    centres = np.tile(vectors.mean(0, dtype=np.float64), (len(MODALITIES), 1)).astype(np.float32)
+    centres = means_by(vectors, modality, centres)
+    residuals = vectors - centres[modality]
+    books = _residual_kmeans(residuals, codes_per_level(len(vectors)), levels, random)
+    with bar("refining codebooks", total=rounds, unit="rounds") as shown:
+        for _ in range(rounds):
+            books = _refined(residuals, books, BeamCoding(books, beams).codes(residuals))
+            shown.advance(1)
+    return Quantizer([centres, *books], modality_code="given", beams=beams)
+
+
+def _residual_kmeans(
+    residuals: np.ndarray, size: int, levels: int, random: np.random.Generator
+) -> list[np.ndarray]:
+    left, books = residuals.copy(), []
+    with bar("fitting codebooks", total=levels, unit="levels") as shown:
+        for _ in range(levels):
+            book = kmeans(left, size, iterations=ITERATIONS, random=random)
+            left -= book[nearest_centres(left, book)[0]]
+            books.append(book)
+            shown.advance(1)
+    return books
+
+
+def _refined(residuals: np.ndarray, books: list[np.ndarray], codes: np.ndarray) -> list[np.ndarray]:
+    """Each level's vectors at the mean of what the other levels leave over, level after level."""
+    refined = list(books)
+    left = residuals - sum(book[codes[:, level]] for level, book in enumerate(books))
+    for level, book in enumerate(books):
+        own = codes[:, level]
+        left += book[own]
+        refined[level] = means_by(left, own, book)
+        left -= refined[level][own]
+    return refined
