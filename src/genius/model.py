@@ -204,7 +204,7 @@ class Model:
 
     def embed_items(self, items: Sequence[Item]) -> np.ndarray:
         """Embeddings [n, width] of items, of unit length. Raises InputError for an unreadable image."""
-        images, texts = [item.image for item in items], [clean(item.text) for item in items]
+        images, texts = [item.image for item in items], [self.read_text(item.text) for item in items]
         if not self.uses_features:
             return self.record_fusion_inputs(load_images(images), texts).embeddings
         modality = np.array([MODALITIES.index(item.modality) for item in items], np.int64)
@@ -229,10 +229,15 @@ class Model:
         features = text_features(self.encoder, texts), text_features(self.encoder, instructions)
         return self.query_fusion_inputs(image_features(self.encoder, images), *features)
 
+    def read_text(self, text: str | None) -> str:
+        """A text as the encoder gets it: as it is, or as benchmarks write it where it was trained on those."""
+        return (text or "").strip() if self.fusion_kind == "joint" else clean(text)
+
     def query_texts(self, queries: Sequence[Query]) -> tuple[list[str], list[str]]:
         """The texts of queries and their instructions, which are empty if they are put before the texts."""
         if self.instruction_apart:
-            return [clean(query.text) for query in queries], [clean(query.instruction) for query in queries]
+            read = self.read_text
+            return [read(query.text) for query in queries], [read(query.instruction) for query in queries]
         return [query_text(query) for query in queries], [""] * len(queries)
 
     # --- from features
@@ -241,12 +246,16 @@ class Model:
         self, image: MaskedFeatures, text: MaskedFeatures, modality: np.ndarray
     ) -> np.ndarray:
         """Embeddings [n, width] of items from their features and modality [n]."""
+        if self.fusion_kind == "joint":
+            return self.space.from_parts(image, text).embeddings
         return self._embed(self._item_graph, image, text, modality=modality.astype(np.int64))
 
     def embed_query_features(
         self, image: MaskedFeatures, text: MaskedFeatures, instruction: MaskedFeatures
     ) -> np.ndarray:
         """Embeddings [n, width] of queries from their features."""
+        if self.fusion_kind == "joint":
+            return self.space.from_parts(image, text).embeddings
         return self._embed(self._query_graph, image, text, instruction)
 
     def item_fusion_inputs(

@@ -125,7 +125,7 @@ def test_ids_that_do_not_fit_are_said(tmp_path: Path) -> None:
 def test_a_vector_to_search_by(tmp_path: Path) -> None:
     for name, array in (("one", ROWS[0]), ("row", ROWS[:1])):
         np.save(tmp_path / f"{name}.npy", array)
-        np.testing.assert_array_equal(read_vector(tmp_path / f"{name}.npy").whole, ROWS[0])  # type: ignore[arg-type]
+        np.testing.assert_array_equal(read_vector(tmp_path / f"{name}.npy").whole, ROWS[0])
     with pytest.raises(InputError, match=r"not an array of the shape \[3, 5\]"):
         read_vector(write(tmp_path, ".npy"))
     with pytest.raises(InputError, match="holds 3 vectors, and a search is by one"):

@@ -174,7 +174,7 @@ def test_parts_apart_close_the_gap(tmp_path: Path) -> None:
     assert np.mean([id == f"image {row}" for row, id in enumerate(firsts, 100)]) > 0.9
 
 
-def test_a_sample_is_fitted_to_and_failures_are_told(tmp_path: Path) -> None:
+def test_a_sample_is_fitted_to_and_failures_are_reported(tmp_path: Path) -> None:
     items = [*given_items(VECTORS), Item("bad", "no vector")]
     result = fit_model(items, "precomputed", tmp_path / "model", most=200)
     assert (result.items <= 200, result.total) == (True, len(VECTORS) + 1)

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from genius.data.records import Item, Query
+from genius.data.text import clean
 from genius.decode.geometry import Geometry
 from genius.index.catalogue import Catalogue
 from genius.index.index import Index
@@ -33,6 +34,7 @@ class MadeUpModel:
     rerank_weight = 0.6
     stages = ("encoder", "quantizer")
     uses_features = True
+    takes_vectors = False
 
     def __init__(self) -> None:
         self.quantizer = Quantizer(CODEBOOKS, modality_code="given")
@@ -49,6 +51,9 @@ class MadeUpModel:
     def vectors(self, parts: Any) -> np.ndarray:
         """The same numbers, the other way round."""
         return np.ascontiguousarray(parts.embeddings[:, ::-1])
+
+    query_vectors = vectors
+    read_text = staticmethod(clean)
 
     def modality_codes_for(self, want: int, count: int) -> np.ndarray:
         """The modality is the first code."""

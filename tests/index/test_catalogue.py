@@ -23,8 +23,8 @@ ITEMS = [
 
 
 def entries() -> list[Entry]:
-    kept = ImageBytes(b"bytes of d")
-    return [entry_of(item, image_hash_of(kept) if item.image else None) for item in ITEMS]
+    image_hash = image_hash_of(ITEMS[-1])
+    return [entry_of(item, image_hash if item.image else None) for item in ITEMS]
 
 
 @pytest.fixture

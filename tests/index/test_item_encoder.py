@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from genius.data.records import ImageBytes, Item
+from genius.data.text import clean
 from genius.encode.direct import MaskedFeatures
 from genius.index import item_encoder
 from genius.model import Model
@@ -20,9 +21,10 @@ def test_few_images_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
     def item_fusion_inputs(image: MaskedFeatures, text: MaskedFeatures, modality: np.ndarray) -> FusionInputs:
         return FusionInputs.from_parts(image[0], image, (image[0], text[1]))
 
-    model = cast(
-        Model, SimpleNamespace(uses_features=True, encoder=ENCODER, item_fusion_inputs=item_fusion_inputs)
+    fake = SimpleNamespace(
+        uses_features=True, encoder=ENCODER, item_fusion_inputs=item_fusion_inputs, read_text=clean
     )
+    model = cast(Model, fake)
     items = [Item(image.name, image=image) for image in coloured(6)]
     bad = [Item("bad", image=ImageBytes(b"bad")), Item("empty", "  ")]
     embedded = item_encoder._embed_directly(model, [*items[:3], *bad, *items[3:]])

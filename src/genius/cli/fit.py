@@ -47,8 +47,8 @@ def fit(
 ) -> None:
     """Fit a model to the items of SOURCE by an encoder; no queries and no labels are needed.
 
-    Codebooks are fitted to the collection itself, in minutes. What the encoder's own exact search finds is what
-    the model finds, as closely as the printed overlap says.
+    Codebooks are fitted to the collection itself, in minutes. The model finds what exact search by the
+    encoder would find, as closely as the printed overlap says.
     """
     from genius.cli.show import show_failures
     from genius.data.read import read

@@ -102,7 +102,7 @@ class Client:
     ) -> Hits:
         """The k best hits, as `Index.search` finds them, in the requested ranking only."""
         chosen = SearchOptions.of(**options)
-        if near is not None and query is text is image is instruction is vector is None:
+        if near is not None and all(given is None for given in (query, text, image, instruction, vector)):
             return self._search({"near": near}, chosen)
         fields = _query_fields(make_query(query, text, image, instruction, vector))
         return self._search({**fields, "near": near}, chosen)

@@ -7,6 +7,8 @@ comes nearer to the items than greedy fitting brings it, while the levels stay o
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from genius.data.records import MODALITIES
@@ -35,7 +37,7 @@ def codes_per_level(items: int) -> int:
     """
     if items < 2:
         return 1
-    return min(LARGEST, max(2, 2 ** int(np.log2(max(2, items / ITEMS_PER_CODE)) + 0.5)))
+    return min(LARGEST, 1 << round(math.log2(max(2, items / ITEMS_PER_CODE))))
 
 
 def fit_quantizer(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from genius.decode.geometry import fit_temperature
-from genius.fit.overlap import Neighbours, best_columns, exact_neighbours, mean_overlap, overlaps
+from genius.fit.overlap import TOP, Neighbours, best_columns, exact_neighbours, mean_overlap, overlaps
 from genius.quantize.quantizer import Quantizer
 
 QUERIES = 1000
@@ -64,7 +64,7 @@ def _codes_overlap(
     def search(queries: np.ndarray, kind: int) -> np.ndarray:
         members = np.flatnonzero(modality == kind)
         scores = scale * (vectors[queries] @ quantized[members].T) - half_sq_norms[members]
-        return members[best_columns(scores, min(len(members), 11))]
+        return np.asarray(members[best_columns(scores, min(len(members), TOP + 1))])
 
     return overlaps(neighbours, search)
 

@@ -192,7 +192,7 @@ class Index:
         chosen = SearchOptions.of(**options)
         if near is None:
             return self._search_all([make_query(query, text, image, instruction, vector)], chosen)[0]
-        if not (query is text is image is instruction is vector is None):
+        if any(given is not None for given in (query, text, image, instruction, vector)):
             raise InputError("a search is near an item, or by a query: give one of them")
         return self._search_near(near, chosen)
 

@@ -12,7 +12,6 @@ from PIL import Image
 
 from genius.data.images import load
 from genius.data.records import MODALITIES, Item, Vectors
-from genius.data.text import clean
 from genius.encode.direct import MaskedFeatures, loaded_image_features, pixel_batches, text_features
 from genius.encode.feature_cache import FeatureCache, content_key
 from genius.encode.inputs import EncoderInputs
@@ -127,7 +126,7 @@ def _quantize(model: Model, items: Sequence[Item], embedded: EmbeddedItems) -> E
 def _embed_by_cache(model: Model, work: CachedEncoder, items: Sequence[Item]) -> EmbeddedItems:
     """From cached features. Images go by the item's id: two of one name need not be the same."""
     contents, report = EncoderInputs(), EncodingReport()
-    texts = [clean(item.text) for item in items]
+    texts = [model.read_text(item.text) for item in items]
     for item, text in zip(items, texts, strict=True):
         if item.image is not None:
             contents.images[item.id] = item.image
@@ -187,7 +186,7 @@ def _embed_directly(model: Model, items: Sequence[Item]) -> EmbeddedItems:
         texts: list[str] = []
         loaded: list[Item] = []
         for place, item in enumerate(items[block], block.start):
-            text = clean(item.text)
+            text = model.read_text(item.text)
             try:
                 if item.image is None and not text:
                     raise _EMPTY

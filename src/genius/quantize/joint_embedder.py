@@ -58,8 +58,8 @@ class JointEmbedder:
                 [image is not None or bool(text) for image, text in zip(images, texts, strict=True)]
             )
             rows = np.zeros((len(texts), encoder.text_width), np.float32)
-            places = np.flatnonzero(present)
-            if len(places):
+            places = np.flatnonzero(present).tolist()
+            if places:
                 chosen = [images[p] for p in places], [texts[p] for p in places], [own[p] for p in places]
                 rows[places] = as_stored(encoder.encode_queries(*chosen))
             return rows, present

@@ -124,8 +124,9 @@ def check_width(vectors: Vectors, width: int) -> None:
 def _masked(vectors: Sequence[np.ndarray | None], width: int) -> MaskedFeatures:
     present = np.array([vector is not None for vector in vectors], bool)
     rows = np.zeros((len(vectors), width), np.float32)
-    for place in np.flatnonzero(present):
-        rows[place] = vectors[place]
+    for place, vector in enumerate(vectors):
+        if vector is not None:
+            rows[place] = vector
     return rows, present
 
 

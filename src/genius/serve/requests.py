@@ -29,8 +29,8 @@ async def read_search(request: Request) -> tuple[SearchRequest, bytes | None]:
         except ValueError as error:
             raise ApiError(422, f"image: {error}") from None
     fields, image = await _read_form(request)
-    if "filter" in fields:
-        fields["filter"] = _parse_json(fields["filter"].encode("utf-8", "surrogatepass"))
+    for name in {"filter", "vector"} & fields.keys():
+        fields[name] = _parse_json(fields[name].encode("utf-8", "surrogatepass"))
     if image:
         fields["image"] = "uploaded"
     elif "image" in fields:

@@ -24,6 +24,7 @@ Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
 ModalityName = Literal["image", "text", "pair"]
 Metadata = dict[str, str | int | float | bool | None]
 Vector = Annotated[list[float], Field(min_length=1, max_length=65536)]
+PartVectors = Annotated[dict[Literal["image", "text"], Vector], Field(min_length=1)]
 
 
 def decode_base64(text: str) -> bytes:
@@ -49,13 +50,6 @@ ImageText = Annotated[str | None, AfterValidator(_check_base64)]
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
-
-
-class PartVectors(_Request):
-    """Vectors of an image and of a text, either of which may be absent."""
-
-    image: Vector | None = None
-    text: Vector | None = None
 
 
 class SearchRequest(_Request):
@@ -100,10 +94,10 @@ class SearchRequest(_Request):
         query = (self.text or "").strip() or self.image
         if query and self.vector is not None:
             raise ValueError("a query is a vector, or a text and an image: give one of them")
-        query = query or self.vector is not None
-        if self.near is None and not query:
+        given = bool(query) or self.vector is not None
+        if self.near is None and not given:
             raise ValueError("an empty query: give a text, an image or both, a vector, or near")
-        if self.near is not None and (query or self.instruction):
+        if self.near is not None and (given or self.instruction):
             raise ValueError("near is a query of its own: give it without text, image, vector, instruction")
         return self
 
@@ -134,11 +128,9 @@ class NewItem(_Request):
         return self
 
 
-def vectors_of(sent: list[float] | PartVectors | None) -> Vectors | None:
+def vectors_of(sent: Vector | PartVectors | None) -> Vectors | None:
     """The vectors that were sent. Raises InputError for what is none."""
-    if sent is None:
-        return None
-    return Vectors.of(sent.model_dump() if isinstance(sent, PartVectors) else sent)
+    return None if sent is None else Vectors.of(sent)
 
 
 class AddRequest(_Request):
