@@ -230,7 +230,7 @@ class Model:
         return self.query_fusion_inputs(image_features(self.encoder, images), *features)
 
     def read_text(self, text: str | None) -> str:
-        """A text as the encoder gets it: as it is, or as benchmarks write it where it was trained on those."""
+        """A text as the encoder gets it: as it is, or as benchmarks write it where it learned from them."""
         return (text or "").strip() if self.fusion_kind == "joint" else clean(text)
 
     def query_texts(self, queries: Sequence[Query]) -> tuple[list[str], list[str]]:
