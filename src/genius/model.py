@@ -114,7 +114,7 @@ class Model:
         """A model for items without queries and labels, by any encoder, written to `out`.
 
         `encoder` is a model, or what `genius fit --encoder` takes; `options` are those of
-        `genius.fit.run.fit_model`: cache, workers, seed, strict, trust_remote_code, most.
+        `genius.fit.run.fit_model`: cache, workers, seed, strict, trust_remote_code, offline, most.
         """
         from genius.fit.run import fit_model
 

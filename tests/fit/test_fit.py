@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from genius.cli import app
+from genius.cli import fit as command
 from genius.data.records import MODALITIES, Item, Query, Vectors
 from genius.errors import InputError
 from genius.fit.codebooks import codes_per_level, fit_quantizer
 from genius.fit.run import fit_model
 from genius.fit.tuning import SCALES, Tuning, tune
 from genius.index.index import Index
-from genius.model import Model
+from genius.model import DEFAULT, Model
 from genius.quantize.quantizer import Quantizer
 
 WIDTH = 32
@@ -198,6 +200,10 @@ def test_what_is_no_encoder_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no item has a vector: name their file with --vectors"):
         Model.fit([Item("1", "a")], encoder="precomputed", out=tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+def test_the_command_fits_over_the_model_that_ships() -> None:
+    assert inspect.signature(command.fit).parameters["encoder"].default == DEFAULT
 
 
 def test_sizes_grow_with_the_collection() -> None:

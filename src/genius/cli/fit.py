@@ -19,14 +19,15 @@ def fit(
     source: Annotated[
         Path, typer.Argument(help="A collection: folder, JSONL, CSV, Parquet, tar, or a file of vectors.")
     ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
+    # The model that ships, without importing the module that names it; a test compares them.
     encoder: Annotated[
         str,
         typer.Option(
             help="photo, the folder of a model, of CLIP, SigLIP or sentence-transformers, clip:NAME or "
             "sentence-transformers:NAME of the hub, or precomputed."
         ),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
+    ] = "photo",
     vectors: Annotated[
         Path | None,
         typer.Option(
@@ -40,6 +41,9 @@ def fit(
     ] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
     seed: Annotated[int, typer.Option(help="The seed of what is drawn at random.")] = 0,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Fetch nothing, not even the built-in encoder on first use.")
+    ] = False,
     trust_remote_code: Annotated[
         bool,
         typer.Option("--trust-remote-code", help="Run the Python code of a sentence-transformers model."),
@@ -66,6 +70,7 @@ def fit(
         seed=seed,
         strict=strict,
         trust_remote_code=trust_remote_code,
+        offline=offline,
     )
     codes = " × ".join(map(str, fitted.model.quantizer.sizes))
     drawn = "" if fitted.items == fitted.total else f" drawn from {fitted.total:,}"

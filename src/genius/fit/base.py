@@ -17,7 +17,7 @@ from genius import storage
 from genius.data.records import Item
 from genius.encode.encoder import EncoderLoader, PairEncoder, QueryEncoder
 from genius.errors import InputError
-from genius.model import FORMAT, KIND, Model
+from genius.model import DEFAULT, FORMAT, KIND, Model
 
 CLIP_TYPES = ("clip", "siglip", "siglip2")
 WAYS = (
@@ -27,15 +27,25 @@ WAYS = (
 
 
 def open_base(
-    encoder: Model | Path | str, items: Sequence[Item], scratch: Path, *, trust_remote_code: bool = False
+    encoder: Model | Path | str,
+    items: Sequence[Item],
+    scratch: Path,
+    *,
+    trust_remote_code: bool = False,
+    offline: bool = False,
 ) -> Model:
     """The model that embeds items by the encoder; what has to be written for it goes into `scratch`.
 
-    Raises InputError if the name stands for no encoder.
+    What a model's encoder needs is fetched, unless the user is `offline`. Raises InputError if the name
+    stands for no encoder.
     """
     if isinstance(encoder, Model):
         return encoder
     name = str(encoder)
+    if name == DEFAULT:
+        shipped = Model.open(DEFAULT)
+        shipped.prepare(offline=offline)
+        return shipped
     kind, _, source = name.partition(":")
     if name == "precomputed":
         return _precomputed(items, scratch)

@@ -60,6 +60,7 @@ def fit_model(
     seed: int = 0,
     strict: bool = False,
     trust_remote_code: bool = False,
+    offline: bool = False,
     most: int = LARGEST,
 ) -> FittedModel:
     """Fit a model to items by an encoder (see `genius.fit.base`), and write it to `out`.
@@ -71,7 +72,13 @@ def fit_model(
     sample, total = draw(items, random, most)
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=".fit-") as scratch:
-        base = open_base(encoder, sample, Path(scratch, "base"), trust_remote_code=trust_remote_code)
+        base = open_base(
+            encoder,
+            sample,
+            Path(scratch, "base"),
+            trust_remote_code=trust_remote_code,
+            offline=offline,
+        )
         embedded = embed_sample(
             base, sample, total, cache=cache or default_cache(), workers=workers, strict=strict
         )
