@@ -134,6 +134,10 @@ class Model:
         tensors = {key: self._tensors(TENSOR_FILES[name])[key] for key in needed}
         return session(str(self._artifact.file(name)), self._threads, tensors)
 
+    def head_tensors(self) -> dict[str, np.ndarray]:
+        """The tensors of the heads by name, for training to start from."""
+        return self._tensors("heads.safetensors")
+
     def _tensors(self, file: str) -> dict[str, np.ndarray]:
         """The tensors of one of the model's files, which several graphs may share."""
         if file not in self._read_tensors:

@@ -98,5 +98,5 @@ def test_a_table_is_no_tree_and_that_is_said_before_anything_is_measured(
     monkeypatch.setattr(plan, "measure_speed", lambda: pytest.fail("measured"))
     (tmp_path / "captions.csv").write_text("image,text\na.jpg,A boat.\n")
     arguments = ["train", "demo", "--tree", str(tmp_path / "captions.csv"), "-o", str(tmp_path / "model")]
-    with pytest.raises(InputError, match=r"captions.csv: is no M-BEIR tree .* from a table or a folder"):
+    with pytest.raises(InputError, match=r"captions.csv: is no M-BEIR tree .* a table or a folder of images"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)

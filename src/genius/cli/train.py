@@ -1,4 +1,4 @@
-"""`genius train`: trains a model from a recipe, stage by stage, resumably."""
+"""`genius train`: trains a model from pairs or by a recipe, stage by stage, resumably."""
 
 from __future__ import annotations
 
@@ -7,49 +7,118 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from genius.model import DEFAULT
+
 if TYPE_CHECKING:
     from genius.data.mbeir import Tree
+    from genius.train.recipe import Recipe
+
+WAYS_IN = (
+    "say what to train on: --pairs TABLE (queries and the items that answer them, or photos with captions), "
+    "or a recipe and --tree TREE (an M-BEIR tree); without any labels, genius fit makes a model from a "
+    "collection alone, and genius index needs no training at all"
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius train recipes/demo.toml --tree TREE -o model/")(train)
+    app.command(
+        epilog="Examples: genius train --pairs pairs.csv -o model/   genius train demo --tree TREE -o model/"
+    )(train)
 
 
 def train(
-    recipe: Annotated[
-        Path,
-        typer.Argument(
-            help="A TOML file that says how to train, or the name of one that ships with genius: demo."
-        ),
-    ],
-    tree: Annotated[Path, typer.Option(help="The M-BEIR tree to train on.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
+    recipe: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A TOML file that says how to train, or the name of one that ships with genius: demo, photo."
+        ),
+    ] = None,
+    tree: Annotated[Path | None, typer.Option(help="The M-BEIR tree to train on.")] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of recipe and tree: a table with the columns query, query_image, item, item_image "
+            "(those that you have), or photos with captions."
+        ),
+    ] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="The folder of the images of --pairs, if not beside it.")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="With --pairs: the model to start from; by default photo.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="A seed instead of the recipe's.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and how long it takes, and stop.")
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Train a decoder even if the doctor calls its quantizer broken.")
     ] = False,
 ) -> None:
-    """Train a model; an interrupted run resumes, and finished stages are skipped."""
+    """Train a model, on pairs of your own or by a recipe; an interrupted run resumes."""
     import dataclasses
 
-    from genius.errors import require
+    from genius.errors import InputError, require
 
-    source = _open_tree(tree)
+    if pairs is not None and (recipe is not None or tree is not None):
+        raise InputError("--pairs stands alone: it needs neither a recipe nor a tree")
+    if pairs is None and (recipe is None or tree is None):
+        raise InputError(WAYS_IN)
+    source = _open_tree(tree) if tree is not None else None
     require("torch", "train", "training")
-    from genius.encode.pipeline import default_cache
     from genius.progress import log_to_terminal
-    from genius.train.run import duration, plan, read_recipe, train_model
+    from genius.train.run import read_recipe
 
     log_to_terminal(verbose=True)
+    if pairs is not None:
+        _train_on_pairs(pairs, root, out, start or DEFAULT, seed or 0, dry_run)
+        return
+    assert recipe is not None and source is not None
     chosen = read_recipe(recipe)
     if seed is not None:
         chosen = dataclasses.replace(chosen, seed=seed)
-    for line in (*plan(chosen, out), duration(chosen, out)):
+    _train(chosen, source, out, dry_run=dry_run, force=force)
+
+
+def _train(recipe: Recipe, tree: Tree, out: Path, *, dry_run: bool, force: bool = False) -> None:
+    """Say what will be done, and do it unless this is a dry run."""
+    from genius.encode.pipeline import default_cache
+    from genius.train.run import duration, plan, train_model
+
+    for line in (*plan(recipe, out), duration(recipe, out)):
         if line:
             typer.echo(line)
-    model = train_model(chosen, source, out, cache=default_cache(), force=force)
-    typer.echo(f"{model.path}: a model with the stages {', '.join(model.stages)}")
+    if not dry_run:
+        model = train_model(recipe, tree, out, cache=default_cache(), force=force)
+        typer.echo(f"{model.path}: a model with the stages {', '.join(model.stages)}")
+
+
+def _train_on_pairs(source: Path, root: Path | None, out: Path, start: str, seed: int, dry_run: bool) -> None:
+    """Train on pairs, and say how much better than the start the model finds those that were held out."""
+    import tempfile
+
+    from genius.cli.show import show_failures
+    from genius.data.collection import Failures
+    from genius.train.fine_tuning import compare_on_held_out, fine_tuning_recipe, prepare_pairs
+
+    failures = Failures()
+    with tempfile.TemporaryDirectory(prefix="genius-pairs-") as scratch:
+        folder = Path(scratch) / "tree" if dry_run else out.with_name(f"{out.name}-training") / "tree"
+        data = prepare_pairs(source, folder, failures.add, root=root)
+        typer.echo(
+            f"{source}: {data.train_queries:,} queries to train on, {data.val_queries:,} held out, "
+            f"{data.items:,} items"
+        )
+        show_failures(failures.count, failures.first)
+        _train(fine_tuning_recipe(data, start=start, seed=seed), data.tree, out, dry_run=dry_run)
+        if not dry_run:
+            before, after = compare_on_held_out(data, start, out)
+            typer.echo(
+                f"Of the {data.val_queries:,} held-out queries, {after:.1%} have a right item among the "
+                f"first five; with {start} as it was, {before:.1%}."
+            )
 
 
 def _open_tree(path: Path) -> Tree:
@@ -59,8 +128,8 @@ def _open_tree(path: Path) -> Tree:
 
     if path.exists() and not is_tree(path):
         raise InputError(
-            "is no M-BEIR tree (a folder with query/ and cand_pool/); docs/training.md has ten lines of "
-            "Python that make one from a table or a folder of images with captions",
+            "is no M-BEIR tree (a folder with query/ and cand_pool/); a table or a folder of images with "
+            "captions is trained on with --pairs",
             path=path,
         )
     return Tree(path)

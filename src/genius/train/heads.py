@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,8 @@ from genius.encode.encoder import Encoder, Towers
 from genius.encode.features import ABSENT, Features
 from genius.encode.heads import Blocks, Heads, HeadSettings
 from genius.encode.lite import class_sentences
-from genius.errors import InputError
+from genius.errors import InputError, MismatchError
+from genius.model import Model
 from genius.search.dense import nearest
 from genius.train import distributed
 from genius.train.batches import TaskSchedule, shuffled_rows, validation_rows
@@ -43,6 +45,9 @@ class EncoderSettings:
     towers: Towers = "lite"
     source: str = ""
     """For `clip`: a folder or a hub name."""
+    start: str = ""
+    """A trained model whose heads training starts from, instead of random ones: a folder, or `photo`. The
+    sizes of its heads hold, not those of `heads`."""
     batch: int = 512
     negatives: int = 512
     """Items of the wanted modality and the same data set that each batch has besides its positives."""
@@ -98,12 +103,16 @@ class EncoderStage:
         self.network = nn.Module()
         self.network.heads = self.heads
         self.network.log_scale = self.log_scale
-        self._fit_projections(features)
-        if settings.heads.named:
-            self._fit_naming(encoder, features)
+        if settings.start:
+            self.heads.load_state_dict(start_tensors(settings.start, encoder))
+        else:
+            self._fit_projections(features)
+            if settings.heads.named:
+                self._fit_naming(encoder, features)
         self.images = self._projected(self.heads.project_images, features.images)
         self.texts = self._projected(self.heads.text_projection, features.texts)
-        fit_wants(self.heads, self.texts, *prompts)
+        if not settings.start:
+            fit_wants(self.heads, self.texts, *prompts)
         self.schedule = TaskSchedule(
             [len(task) for task in self.train_tasks],
             settings.loop.steps * settings.loop.accumulate,
@@ -236,6 +245,35 @@ class EncoderStage:
             modality_hits.append(hit_rate(task, rows, wanted[nearest(queries, items[wanted], 5)[1]]))
         scores = {"union": 100 * float(np.mean(union_hits)), "modality": 100 * float(np.mean(modality_hits))}
         return {"score": (scores["union"] + scores["modality"]) / 2, **scores}
+
+
+def with_start(settings: EncoderSettings) -> EncoderSettings:
+    """The settings with the sizes of the heads that training starts from, if it starts from a model's.
+
+    Raises InputError for a model without heads.
+    """
+    if not settings.start:
+        return settings
+    model = Model.open(settings.start)
+    if model.fusion_kind != "heads":
+        raise InputError("has no heads that training could start from", path=model.path)
+    described: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in model.settings["heads"].items()
+    }
+    return replace(settings, heads=HeadSettings(**described))
+
+
+def start_tensors(start: str, encoder: Encoder) -> dict[str, torch.Tensor]:
+    """The tensors of a model's heads. Raises MismatchError if they stand on another encoder."""
+    model = Model.open(start)
+    trained_on = model.settings["encoder"]["fingerprint"]
+    if trained_on != encoder.fingerprint:
+        raise MismatchError(
+            f"the heads of {model.name} stand on the encoder {trained_on[:12]}, not on "
+            f"{encoder.fingerprint[:12]}: start from a model of the same encoder, or from none"
+        )
+    return {name: torch.from_numpy(tensor) for name, tensor in model.head_tensors().items()}
 
 
 def fit_wants(heads: Heads, texts: torch.Tensor, prompts: np.ndarray, wanted: np.ndarray) -> None:

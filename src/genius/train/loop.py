@@ -44,6 +44,8 @@ class LoopSettings:
     """Batches whose gradients are added up for one step."""
     average: float = 0.998
     """Decay of the moving average of the weights, which is what is validated and kept; 0 is off."""
+    validate_first: bool = False
+    """Whether the weights that training starts from are validated, too: then it never makes them worse."""
     validate_every: int = 250
     patience: int = 0
     """Validations without a better result after which training stops; 0 is never."""
@@ -102,6 +104,8 @@ def train(
         progress.bar(f"training {stage.name}", total=settings.steps, unit="steps") as bar,
     ):
         bar.advance(state.step)
+        if settings.validate_first and state.step == 0:
+            _validate(stage, average, state, folder, journal)
         while state.step < settings.steps and not (settings.patience and state.stale >= settings.patience):
             rate = learning_rate(settings, state.step)
             loss = _take_step(stage, settings, optimizer, state.step, rate, seed)

@@ -18,7 +18,7 @@ from genius.model import Model
 from genius.train import distributed
 from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.gate import refuse_broken
-from genius.train.heads import EncoderSettings, EncoderStage
+from genius.train.heads import EncoderSettings, EncoderStage, with_start
 from genius.train.loop import train
 from genius.train.model_writer import (
     write_decoder,
@@ -83,6 +83,7 @@ def _train_heads(
     tuned: Path | None,
 ) -> None:
     """Stage 0: encode the tree (by a tuned CLIP, if there is one), then train heads over its features."""
+    settings = with_start(settings)
     loader, towers = encoder_loader(settings.towers, settings.source or str(tuned or ""))
     encoder = loader(1)
     features, report = tree_features(tree, loader, cache)
