@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genius.model import DEFAULT
-
 if TYPE_CHECKING:
     from genius.data.mbeir import Tree
     from genius.train.recipe import Recipe
@@ -68,6 +66,7 @@ def train(
         raise InputError(WAYS_IN)
     source = _open_tree(tree) if tree is not None else None
     require("torch", "train", "training")
+    from genius.model import DEFAULT
     from genius.progress import log_to_terminal
     from genius.train.run import read_recipe
 

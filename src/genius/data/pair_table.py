@@ -47,11 +47,10 @@ def read_pairs(path: Path, report: Report, *, root: Path | None = None) -> Itera
     """
     rows = table(path, root=root, columns=_PairColumns()) if path.is_file() else None
     pairs = _from_rows(rows, report) if rows and _are_pairs(rows) else _from_captions(path, root, report)
-    found = False
-    for pair in pairs:
-        found = True
+    count = 0
+    for count, pair in enumerate(pairs, start=1):
         yield pair
-    if not found:
+    if not count:
         raise InputError(
             "holds no pair: name the columns query and item (or query_image, item_image), or give images "
             "that have captions",
