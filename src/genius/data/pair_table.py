@@ -47,10 +47,11 @@ def read_pairs(path: Path, report: Report, *, root: Path | None = None) -> Itera
     """
     rows = table(path, root=root, columns=_PairColumns()) if path.is_file() else None
     pairs = _from_rows(rows, report) if rows and _are_pairs(rows) else _from_captions(path, root, report)
-    count = 0
-    for count, pair in enumerate(pairs, start=1):
+    is_empty = True
+    for pair in pairs:
+        is_empty = False
         yield pair
-    if not count:
+    if is_empty:
         raise InputError(
             "holds no pair: name the columns query and item (or query_image, item_image), or give images "
             "that have captions",
