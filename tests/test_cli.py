@@ -58,13 +58,49 @@ def test_show_a_folder(tmp_path: Path) -> None:
         "pair": 1,
         "image": 1,
         "failures": 1,
+        "skipped": {},
     }
     assert "leak.jpg" in run("show", tmp_path / "photos", "--strict", code=2).stderr
 
 
+def test_show_finds_what_an_index_would_not_take(tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    whole = write_square(folder / "whole.jpg").read_bytes()
+    (folder / "cut.jpg").write_bytes(whole[:-30])
+    (folder / "words.png").write_text("no image")
+    (folder / "empty.jpg").write_bytes(b"")
+    (folder / "quotes.txt").write_text('""')
+    for number in range(3):
+        (folder / f"{number}.heic").write_bytes(b"x")
+    shown = run("show", folder, "--failures", tmp_path / "failures.txt")
+    assert "folder of 1 items (1 image)" in shown.stdout
+    assert "4 could not be read:" in shown.stderr
+    assert "note: 3 HEIC photos were skipped: after pip install pillow-heif they are read" in shown.stderr
+    listed = (tmp_path / "failures.txt").read_text().splitlines()
+    assert [line.split("'")[1] for line in listed] == ["cut.jpg", "empty.jpg", "quotes.txt", "words.png"]
+    assert "item 'cut.jpg'" in run("show", folder, "--strict", code=2).stderr
+    facts = json.loads(run("show", folder, "--json").stdout)
+    assert (facts["failures"], facts["skipped"]) == (4, {"HEIC photos": 3})
+    quick = run("show", folder, "--quick")
+    assert "folder of 5 items (4 image, 1 text)" in quick.stdout
+    assert "could not be read" not in quick.stderr
+
+
+def test_show_a_table_by_the_columns_that_the_user_names(tmp_path: Path) -> None:
+    write_square(tmp_path / "pics/1.jpg")
+    (tmp_path / "shop.csv").write_text("ean,bild,notiz\n7,1.jpg,Rot\n")
+    assert "has no column for a text or an image" in run("show", tmp_path / "shop.csv", code=2).stderr
+    columns = ("--id-column", "ean", "--text-column", "notiz", "--image-column", "bild")
+    shown = run("show", tmp_path / "shop.csv", *columns, "--root", tmp_path / "pics")
+    assert "CSV of 1 items (1 pair)" in shown.stdout and "7: Rot [1.jpg]" in shown.stdout
+    wrong = run("show", tmp_path / "shop.csv", *columns)
+    assert f"try --root {tmp_path}/pics" in wrong.stderr
+
+
 def test_show_a_tree(miniature: Path) -> None:
+    assert "M-BEIR tree of 102 items" in run("show", miniature, "--quick").stdout
     shown = run("show", miniature).stdout
-    assert "M-BEIR tree of 102 items" in shown
+    assert "M-BEIR tree of 99 items" in shown  # as three images are missing
     rows = [line.split() for line in shown.splitlines()]
     assert ["oven_task8", "pair", "pair", "4", "4", "4"] in rows
     assert ["union", "42", "36", "24"] in rows

@@ -13,6 +13,16 @@ from genius.cli import app
 _INTRODUCTION = """# The command line
 
 Generated from `--help` by `make docs`; a test compares the two.
+
+| exit code | meaning |
+|---|---|
+| 0 | done; of several items, at least as many could be read as not |
+| 1 | not done, or in part: most items could not be read, an id is unknown, a file is damaged or missing |
+| 2 | wrong input: an option, a path, a source without readable items; with `--strict` any unreadable item |
+| 130 | stopped by Ctrl-C; what was committed stays |
+
+Errors are one sentence on standard error; `--debug` shows their traceback. What could not be read is counted,
+the first five are shown, and `--failures FILE` writes all of them to a file.
 """
 
 

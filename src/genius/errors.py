@@ -64,11 +64,12 @@ class ItemError(InputError):
     Attributes:
         id: the item's id.
         why: what is wrong, without naming the item.
+        file: the file that is wrong, if there is one.
     """
 
     def __init__(self, id: str, error: InputError) -> None:
         super().__init__(f"item {id!r}: {error}")
-        self.id, self.why = id, error.reason
+        self.id, self.why, self.file = id, error.reason, error.path
         self.reason = f"item {id!r}: {error.reason}"
 
 

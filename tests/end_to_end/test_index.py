@@ -182,12 +182,13 @@ def changing(coded_model: Path, tmp_path: Path) -> Path:
 
 def test_add_remove_compact(changing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "more.jsonl").write_text('{"id": "5", "text": "A pair."}\n{"id": "1", "text": "Changed."}\n')
-    added = run("add", changing, tmp_path / "more.jsonl").stdout
+    added = run("add", changing, tmp_path / "more.jsonl", "--replace").stdout
     assert "5 items; 1 added now, 1 replaced, 0 known before" in " ".join(added.split())
     assert {hit["item"]["id"]: hit["item"]["text"] for hit in hits(changing, "changed")}["1"] == "Changed."
     removed = run("remove", changing, "2", "2", "nobody")
     assert "1 removed, 4 items left" in removed.stdout
-    assert "1 ids are not in the index" in removed.stderr
+    assert removed.stderr == "1 not in the index: 'nobody'\n"
+    assert removed.exit_code == 1
     (tmp_path / "gone.txt").write_text("3\n\n4\n")
     assert "2 removed, 2 items left" in run("remove", changing, "--from", tmp_path / "gone.txt").stdout
     runner = CliRunner()

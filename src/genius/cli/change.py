@@ -1,4 +1,4 @@
-"""`genius add`, `genius remove`, `genius compact`: changes to an existing index."""
+"""`genius add`, `genius update`, `genius remove`, `genius compact`: changes to an existing index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,21 @@ from typing import Annotated
 
 import typer
 
-from genius.cli.index import add_all, collect
+from genius.cli.index import Replace, add_all, count_items
+from genius.cli.source import (
+    SHOWN,
+    Exif,
+    FailureFile,
+    IdColumn,
+    ImageColumn,
+    ReadOptions,
+    Root,
+    Strict,
+    TextColumn,
+    VectorsFile,
+    failure_file,
+    show_failures,
+)
 
 _Index = Annotated[Path, typer.Argument(help="The index to change.")]
 _Model = Annotated[Path | None, typer.Option("--model", "-m", help="The index's model, if it was moved.")]
@@ -17,7 +31,8 @@ _Model = Annotated[Path | None, typer.Option("--model", "-m", help="The index's 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    app.command(epilog="Example: genius add index/ new-photos/")(add)
+    app.command(epilog="Example: genius add index/ new-photos/; or: genius add index/ photo.jpg")(add)
+    app.command(epilog="Example: genius update index/ prices.csv")(update)
     app.command(epilog="Example: genius remove index/ a.jpg b.jpg; or: genius remove index/ --from gone.txt")(
         remove
     )
@@ -26,31 +41,64 @@ def register(app: typer.Typer) -> None:
 
 def add(
     index: _Index,
-    source: Annotated[
-        Path, typer.Argument(help="A collection: folder, JSONL, CSV, Parquet, tar, M-BEIR tree.")
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Collections (folder, JSONL, CSV, Parquet, tar, M-BEIR tree) or single images and texts.",
+            show_default=False,
+        ),
     ],
     workers: Annotated[int, typer.Option(help="The number of processes; 0 is one per core.")] = 1,
-    root: Annotated[
-        Path | None, typer.Option(help="The folder of a table's images, if not beside it.")
-    ] = None,
-    strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
-    vectors: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file of the items' own vectors with their ids, for a model that was fitted on such."
-        ),
-    ] = None,
+    root: Root = None,
+    id_column: IdColumn = None,
+    text_column: TextColumn = None,
+    image_column: ImageColumn = None,
+    exif: Exif = True,
+    strict: Strict = False,
+    replace: Replace = False,
+    failures: FailureFile = None,
+    vectors: VectorsFile = None,
     model: _Model = None,
 ) -> None:
-    """Add the items of SOURCE to INDEX; one whose id exists replaces the item that has it.
+    """Add the items of SOURCES to INDEX; a source that was added before goes on, with what changed in it.
 
     Searches find them at once, also those of a running service.
     """
     from genius.index.index import Index
 
-    counted = collect(source, root, strict, vectors)
+    options = ReadOptions(root, strict, id_column, text_column, image_column, exif, vectors)
+    counted = count_items(options.read_all(sources))
     with Index.open(index, model) as target:
-        add_all(target, index, *counted, strict=strict, workers=workers)
+        add_all(target, index, counted, strict=strict, workers=workers, replace=replace, failures=failures)
+
+
+def update(
+    index: _Index,
+    table: Annotated[
+        Path, typer.Argument(help="A CSV, JSONL or Parquet file with a column of ids, and what is new.")
+    ],
+    root: Root = None,
+    id_column: IdColumn = None,
+    text_column: TextColumn = None,
+    image_column: ImageColumn = None,
+    strict: Strict = False,
+    failures: FailureFile = None,
+    model: _Model = None,
+) -> None:
+    """Change items of INDEX by the rows of TABLE: its columns are new metadata, other metadata stays.
+
+    Empty cells change nothing. Columns that are recognised as text or image change these, too.
+    """
+    from genius.index.index import Index
+
+    rows = ReadOptions(root, strict, id_column, text_column, image_column).read_table(table)
+    with Index.open(index, model) as target, failure_file(failures) as listener:
+        rows.failure_listener = listener
+        report = target.update(rows.changes(), strict=strict, on_failure=listener)
+        typer.echo(f"{index}: {report.replaced:,} items changed, {report.known:,} unchanged")
+    failed = show_failures((rows.failures, report.failures), "could not be changed", listed_in=failures)
+    if failed > report.replaced + report.known:
+        raise typer.Exit(1)
 
 
 def remove(
@@ -61,7 +109,7 @@ def remove(
     ] = None,
     model: _Model = None,
 ) -> None:
-    """Remove items from INDEX, all of them atomically."""
+    """Remove items from INDEX, all of them atomically; the exit code is 1 if INDEX lacks one of them."""
     from genius.errors import InputError
     from genius.index.index import Index
 
@@ -69,10 +117,13 @@ def remove(
     if not wanted:
         raise InputError("no ids: name some, or a file of them with --from")
     with Index.open(index, model) as target:
+        unknown = [id for id in wanted if id not in target]
         removed = target.remove(wanted)
         typer.echo(f"{index}: {removed:,} removed, {len(target):,} items left")
-    if removed < len(wanted):
-        typer.secho(f"{len(wanted) - removed:,} ids are not in the index", fg="yellow", err=True)
+    if unknown:
+        named = ", ".join(map(repr, unknown[:SHOWN])) + (" …" if len(unknown) > SHOWN else "")
+        typer.secho(f"{len(unknown):,} not in the index: {named}", fg="yellow", err=True)
+        raise typer.Exit(1)
 
 
 def compact(index: _Index, model: _Model = None) -> None:

@@ -31,7 +31,8 @@ def encode(
     strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
 ) -> None:
     """Compute features of the images and texts of SOURCE; what was encoded before comes from the cache."""
-    from genius.cli.show import show_failures
+    from genius.cli.source import show_failures
+    from genius.data.collection import Failures
     from genius.data.mbeir import Tree
     from genius.data.read import read
     from genius.encode.encoder import encoder_loader
@@ -50,11 +51,10 @@ def encode(
         inputs.add_items(track(collection, "reading"))
     loader, _ = encoder_loader("clip" if clip else "lite", clip)
     report = encode_inputs(inputs, loader, out, cache=default_cache(), workers=workers or cores())
-    failures = [*collection.failures.first, *report.failures]
-    if strict and failures:
-        raise failures[0]
+    if strict and report.failures:
+        raise report.failures[0]
     typer.echo(
         f"{out}: {len(inputs.images):,} images and {len(inputs.texts):,} texts; "
         f"{report.encoded:,} encoded now, {report.known:,} from the cache"
     )
-    show_failures(collection.failures.count + len(report.failures), failures)
+    show_failures((collection.failures, Failures(len(report.failures), report.failures)))

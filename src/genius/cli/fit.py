@@ -54,7 +54,7 @@ def fit(
     Codebooks are fitted to the collection itself, in minutes. The model finds what exact search by the
     encoder would find, as closely as the printed overlap says.
     """
-    from genius.cli.show import show_failures
+    from genius.cli.source import show_failures
     from genius.data.read import read
     from genius.fit.run import fit_model
     from genius.progress import log_to_terminal
@@ -78,9 +78,6 @@ def fit(
     if fitted.codes_overlap:
         shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in fitted.codes_overlap.items())
         typer.echo(f"of the ten nearest by exact search, codes alone keep: {shares}; re-ranking, nearly all")
-    show_failures(
-        collection.failures.count + fitted.failures.count,
-        [*collection.failures.first, *fitted.failures.first],
-    )
+    show_failures((collection.failures, fitted.failures))
     given = f" --vectors {vectors}" if vectors else ""
     typer.echo(f"next: genius index {source}{given} -m {out} -o index/")

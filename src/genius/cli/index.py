@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from genius.cli.source import (
+    Exif,
+    FailureFile,
+    IdColumn,
+    ImageColumn,
+    ReadOptions,
+    Root,
+    Strict,
+    TextColumn,
+    VectorsFile,
+    failure_file,
+    root_hint,
+    show_failures,
+    show_notes,
+)
+from genius.errors import GeniusError
+
 if TYPE_CHECKING:
     from genius.data.read import Collection
     from genius.index.index import Index
+    from genius.index.ingest import Added
+
+    Counted = tuple[Collection, int]
+
+Replace = Annotated[
+    bool,
+    typer.Option(
+        "--replace",
+        help="Replace items of other sources that have the same ids; otherwise all ids of SOURCE then begin "
+        "with its name.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -31,16 +61,15 @@ def index(
         ),
     ] = None,
     workers: Annotated[int, typer.Option(help="The number of processes; 0 is one per core.")] = 0,
-    root: Annotated[
-        Path | None, typer.Option(help="The folder of a table's images, if not beside it.")
-    ] = None,
-    strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
-    vectors: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file of the items' own vectors with their ids, for a model that was fitted on such."
-        ),
-    ] = None,
+    root: Root = None,
+    id_column: IdColumn = None,
+    text_column: TextColumn = None,
+    image_column: ImageColumn = None,
+    exif: Exif = True,
+    strict: Strict = False,
+    replace: Replace = False,
+    failures: FailureFile = None,
+    vectors: VectorsFile = None,
     embeddings: Annotated[
         str | None,
         typer.Option(
@@ -61,7 +90,8 @@ def index(
     from genius.index.snapshot import is_index
     from genius.model import DEFAULT
 
-    counted = collect(source, root, strict, vectors)
+    options = ReadOptions(root, strict, id_column, text_column, image_column, exif, vectors)
+    counted = count_items(options.read_all([source]))
     kept: Any = embeddings or "int8"
     if is_index(out):
         target = Index.open(out, model)
@@ -70,32 +100,71 @@ def index(
     with target:
         if embeddings and target.format.embeddings != embeddings:
             raise InputError(f"this index keeps {target.format.embeddings}: make another one", path=out)
-        add_all(target, out, *counted, strict=strict, workers=workers)
+        add_all(target, out, counted, strict=strict, workers=workers, replace=replace, failures=failures)
 
 
-def collect(
-    source: Path, root: Path | None, strict: bool, vectors: Path | None = None
-) -> tuple[Collection, int]:
-    """The collection at `source` and its number of items, read before an index is made for it."""
-    from genius.data.read import read
+def count_items(collections: Sequence[Collection]) -> list[Counted]:
+    """Collections with their numbers of items, read before an index is made for them."""
     from genius.progress import log_to_terminal, track
 
     log_to_terminal()
-    collection = read(source, root=root, strict=strict, vectors=vectors)
-    return collection, sum(1 for _ in track(collection, "reading"))
+    return [
+        (collection, sum(1 for _ in track(collection.without_exif(), "reading")))
+        for collection in collections
+    ]
 
 
 def add_all(
-    target: Index, name: Path, collection: Collection, total: int, *, strict: bool, workers: int
+    target: Index,
+    name: Path,
+    counted: Sequence[Counted],
+    *,
+    strict: bool,
+    workers: int,
+    replace: bool,
+    failures: Path | None,
 ) -> None:
-    """Add a collection to an index, and print how many items were added and which failed."""
-    from genius.cli.show import show_failures
+    """Add collections to an index, and print how many items were added and which failed.
+
+    Exits with 1 if fewer items could be read than not, and raises GeniusError if it was none.
+    """
     from genius.runtime import cores
 
-    report = target.add(collection, strict=strict, workers=workers or cores(), total=total)
+    usable, failed = 0, 0
+    with failure_file(failures) as listener:
+        for collection, total in counted:
+            collection.failure_listener = listener
+            report = target.add(
+                collection,
+                strict=strict,
+                replace=replace,
+                on_failure=listener,
+                workers=workers or cores(),
+                total=total,
+            )
+            usable += report.added + report.replaced + report.known
+            failed += _show_report(target, name, collection, report, failures)
+    if failed > usable:
+        if not usable:
+            raise GeniusError(f"nothing was added: none of {failed:,} items could be read")
+        raise typer.Exit(1)
+
+
+def _show_report(
+    target: Index, name: Path, collection: Collection, report: Added, failures: Path | None
+) -> int:
+    """Print what became of a collection's items; returns how many failed."""
     typer.echo(
         f"{name}: {len(target):,} items; {report.added:,} added now, {report.replaced:,} replaced, "
         f"{report.known:,} known before"
     )
-    failures = [*collection.failures.first, *report.failures.first]
-    show_failures(collection.failures.count + report.failures.count, failures)
+    notes = list(collection.notes)
+    if report.prefix:
+        notes.append(
+            f"the ids of {collection.path} begin with {report.prefix!r}, to tell them from those of another "
+            "source (--replace replaces items with the same ids instead)"
+        )
+    failed = show_failures((collection.failures, report.failures), listed_in=failures)
+    hint = root_hint(collection, report.failures)
+    show_notes([*notes, *([hint] if hint else [])])
+    return failed

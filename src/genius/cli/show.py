@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from genius.cli.source import (
+    FailureFile,
+    IdColumn,
+    ImageColumn,
+    ReadOptions,
+    Root,
+    Strict,
+    TextColumn,
+    failure_file,
+    root_hint,
+    show_failures,
+    show_notes,
+)
 from genius.display import Table, shortened, size
+from genius.errors import InputError, ItemError
 
 if TYPE_CHECKING:
+    from genius.data.collection import Failures
     from genius.data.mbeir import Tree
     from genius.data.records import Item
 
 _LISTED_FILES = 8
+_CHECKED_AT_ONCE = 64
 
 
 def register(app: typer.Typer) -> None:
@@ -30,11 +46,19 @@ def show(
     ],
     verify: Annotated[bool, typer.Option(help="Check every byte of an artifact, large files too.")] = False,
     sheet: Annotated[Path | None, typer.Option(help="Write a contact sheet of the collection (PNG).")] = None,
-    root: Annotated[Path | None, typer.Option(help="Where a table's pictures are, if not beside it.")] = None,
-    strict: Annotated[bool, typer.Option(help="Stop at the first line or file that can't be read.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Don't open the images of a collection to see whether they are whole."),
+    ] = False,
+    root: Root = None,
+    id_column: IdColumn = None,
+    text_column: TextColumn = None,
+    image_column: ImageColumn = None,
+    strict: Strict = False,
+    failures: FailureFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
 ) -> None:
-    """Tell what PATH is, what made it and whether it is whole."""
+    """Tell what PATH is, what made it and whether it is whole; of a collection, what an index can read."""
     from genius import storage
     from genius.data.mbeir import is_tree
     from genius.index.snapshot import is_index
@@ -46,7 +70,8 @@ def show(
     if storage.is_artifact(path):
         _show_artifact(path, verify, as_json and not collection)
     if collection or not storage.is_artifact(path):
-        _show_collection(path, root, strict, sheet, as_json)
+        options = ReadOptions(root, strict, id_column, text_column, image_column)
+        _show_collection(path, options, sheet, failures, quick=quick, as_json=as_json)
 
 
 def _show_artifact(path: Path, verify: bool, as_json: bool) -> None:
@@ -97,32 +122,49 @@ def _show_index(path: Path, verify: bool, as_json: bool) -> None:
     table.add("embeddings", facts["codes"]["embeddings"])
     for name, count in facts["modalities"].items():
         table.add(name, count)
+    for source in facts.get("sources", []):
+        beginning = f", ids begin with {source['prefix']}" if source["prefix"] else ""
+        table.add("source", f"{source['path']} ({source['kind']}{beginning})")
     for name in ("segments", "tombstones", "version"):
         table.add(name, facts[name])
     table.print()
 
 
-def _show_collection(path: Path, root: Path | None, strict: bool, sheet: Path | None, as_json: bool) -> None:
+def _show_collection(
+    path: Path,
+    options: ReadOptions,
+    sheet: Path | None,
+    failures: Path | None,
+    *,
+    quick: bool,
+    as_json: bool,
+) -> None:
     import orjson
 
+    from genius.data.collection import Failures
     from genius.data.mbeir import Tree
-    from genius.data.read import read
-    from genius.progress import track
+    from genius.progress import log_to_terminal, track
 
-    collection = read(path, root=root, strict=strict)
+    log_to_terminal()
+    collection = options.read(path)
     modalities: Counter[str] = Counter()
     first: list[Item] = []
-    for item in track(collection, "reading"):
-        modalities[item.modality.value] += 1
-        if len(first) < 3:
-            first.append(item)
+    with failure_file(failures) as listener:
+        collection.failure_listener = listener
+        broken = Failures(listener=listener)
+        items = iter(collection) if quick else _whole_items(collection, broken, options.strict)
+        for item in track(items, "reading" if quick else "opening images"):
+            modalities[item.modality.value] += 1
+            if len(first) < 3:
+                first.append(item)
     summary: dict[str, Any] = {
         "path": str(path),
         "kind": collection.kind,
         "items": modalities.total(),
         **modalities,
     }
-    summary["failures"] = collection.failures.count
+    summary["failures"] = collection.failures.count + broken.count
+    summary["skipped"] = {kind.plural: count for kind, count in collection.skipped.items()}
     tables = _tree_tables(collection) if isinstance(collection, Tree) else []
     if sheet is not None:
         _write_sheet(collection, modalities.total(), sheet)
@@ -139,9 +181,44 @@ def _show_collection(path: Path, root: Path | None, strict: bool, sheet: Path | 
         typer.echo(f"  {item.id}: {shortened(item.text)}{f' [{item.image.name}]' if item.image else ''}")
     for table in tables:
         table.print()
-    show_failures(collection.failures.count, collection.failures.first)
+    show_failures((collection.failures, broken), listed_in=failures)
+    hint = root_hint(collection, broken)
+    show_notes([*collection.notes, *([hint] if hint else [])])
     if sheet is not None:
         typer.echo(f"contact sheet: {sheet}")
+
+
+def _whole_items(items: Iterable[Item], broken: Failures, strict: bool) -> Iterator[Item]:
+    """The items that an index would take; the errors of others are recorded, or raised if `strict`."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from genius.runtime import cores
+
+    remaining = iter(items)
+    with ThreadPoolExecutor(cores()) as threads:
+        while chunk := list(itertools.islice(remaining, _CHECKED_AT_ONCE)):
+            for item, error in zip(chunk, threads.map(_problem, chunk), strict=True):
+                if error is None:
+                    yield item
+                elif strict:
+                    raise error
+                else:
+                    broken.add(error)
+
+
+def _problem(item: Item) -> ItemError | None:
+    """Why an index would not take an item."""
+    from genius.data.images import check
+    from genius.data.text import clean
+
+    try:
+        if item.image is not None:
+            check(item.image)
+        elif not clean(item.text):
+            raise InputError("its text says nothing")
+    except InputError as error:
+        return ItemError(item.id, error)
+    return None
 
 
 def _tree_tables(tree: Tree) -> list[Table]:
@@ -172,14 +249,3 @@ def _write_sheet(collection: Iterable[Item], total: int, path: Path) -> None:
 
     step = max(1, total // 36)
     save(contact_sheet(tile_of(item) for item in itertools.islice(collection, 0, step * 36, step)), path)
-
-
-def show_failures(count: int, first: list[Any]) -> None:
-    """Print how many lines or files could not be read, and the first errors."""
-    if not count:
-        return
-    typer.secho(f"{count:,} could not be read:", fg="yellow", err=True)
-    for error in first[:5]:
-        typer.echo(f"  {error}", err=True)
-    if count > 5:
-        typer.echo(f"  … and {count - 5:,} more", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import copy
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -77,9 +78,11 @@ class Collection(abc.ABC):
         self.skipped = Counter()
         return unique_items(self._located_items(self._report), self._report, self._refuse_empty)
 
-    def ids(self) -> Iterator[str]:
-        """The ids of the items, which may be had for less than the items."""
-        return (item.id for item in self)
+    def without_exif(self) -> Collection:
+        """The same items, to be looked through: without what cameras wrote into images, and unheard."""
+        twin = copy.copy(self)
+        twin.failure_listener = None
+        return twin
 
     @property
     def notes(self) -> list[str]:

@@ -41,9 +41,9 @@ class Folder(Collection):
         self._stems = {str(file.with_suffix("")) for file in wanted}
         self._parents = {str(parent) for file in wanted for parent in file.parents}
 
-    def ids(self) -> Iterator[str]:
-        """The ids, without reading what cameras wrote."""
-        return (item.id for item in Folder(self.path, strict=self.strict, exif=False, files=self.files))
+    def without_exif(self) -> Folder:
+        """The same items, to be looked through: without what cameras wrote into images, and unheard."""
+        return Folder(self.path, strict=self.strict, exif=False, files=self.files)
 
     def _located_items(self, report: Report) -> Iterator[Located]:
         captions, table_path = self._captions(report)

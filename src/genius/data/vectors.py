@@ -146,7 +146,12 @@ class WithVectors(Collection):
         self.kind = collection.kind  # type: ignore[misc]
         self._collection, self._vectors = collection, vectors
 
+    def without_exif(self) -> WithVectors:
+        """The same items, to be looked through: without what cameras wrote into images, and unheard."""
+        return WithVectors(self._collection.without_exif(), self._vectors)
+
     def _located_items(self, report: Report) -> Iterator[Located]:
+        self._collection.skipped = self.skipped  # what it skips is skipped here
         fitting = 0
         missing: list[str] = []
         for path, line, item in self._collection._located_items(report):

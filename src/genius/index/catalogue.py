@@ -108,6 +108,16 @@ class Catalogue(Database):
         """What the index was made with."""
         return {name: orjson.loads(value) for name, value in self._query("SELECT * FROM settings")}
 
+    def sources(self) -> list[dict[str, str]]:
+        """The sources that items were added of, in the order in which they came."""
+        sources: list[dict[str, str]] = self.settings().get("sources", [])
+        return sources
+
+    def has_prefix(self, prefix: str) -> bool:
+        """Whether an id begins with this prefix, which ends in a slash."""
+        beyond = prefix[:-1] + chr(ord("/") + 1)
+        return bool(self._query("SELECT 1 FROM items WHERE id >= ? AND id < ? LIMIT 1", prefix, beyond))
+
     def state(self) -> State:
         """The version, and the next numbers to be given out."""
         return State(*self._query("SELECT version, next_key, next_segment FROM state")[0])
@@ -278,6 +288,11 @@ class Catalogue(Database):
         """Keep the bytes of images under their hashes, for items that will be committed."""
         with self._transaction("BEGIN IMMEDIATE"):
             self._execute_many("INSERT OR IGNORE INTO images VALUES (?, ?)", images)
+
+    def keep_sources(self, sources: Sequence[Mapping[str, str]]) -> None:
+        """Store which sources items were added of."""
+        with self._transaction("BEGIN IMMEDIATE"):
+            self._query("INSERT OR REPLACE INTO settings VALUES ('sources', ?)", _json(sources))
 
     def add_instructions(self, wanted: Mapping[str, int]) -> None:
         """Store which modality instructions ask for."""

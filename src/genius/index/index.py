@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 
 from genius import __version__
+from genius.data.collection import Collection, Failures, Report
 from genius.data.images import image_source
 from genius.data.mbeir import Tree
+from genius.data.read import read, read_table
 from genius.data.records import MODALITIES, ImageSource, Item, Query, Vectors
 from genius.encode import pipeline
 from genius.errors import (
@@ -60,6 +62,7 @@ from genius.index.query import (
 from genius.index.searcher import RankedItems, Searcher
 from genius.index.segments import KeptEmbeddings, SegmentFormat
 from genius.index.snapshot import Snapshot, create_index_folder
+from genius.index.sources import attach
 from genius.index.writer import Compacted, SegmentWriter
 from genius.model import DEFAULT, Model, model_folder
 
@@ -118,6 +121,7 @@ class Index:
             "model": {"path": model.name, "fingerprint": model.fingerprint},
             "codes": asdict(_segment_format(model, embeddings)),
             "width": model.width,
+            "sources": [],
             "made_by": f"genius {__version__}",
             "made_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         }
@@ -393,45 +397,69 @@ class Index:
 
     def add(
         self,
-        items: Iterable[Item],
+        items: Iterable[Item] | Path | str,
         *,
         strict: bool = False,
+        replace: bool = False,
+        on_failure: Report | None = None,
         cache: Path | None = None,
         workers: int = 1,
         total: int | None = None,
     ) -> Added:
         """Add items, in blocks; each is durable when it is committed. Returns what became of them.
 
-        Unchanged items are recognised by content hash and skipped, so a run that was stopped goes on where it
-        was; an id with other content replaces the old item. Items that can't be read are left out and
-        reported, or raised if
-        `strict`. Several `workers` are processes: a script must then guard its main part. `total` is for the
-        progress bar, if the number of items is known.
+        Items are a collection (`genius.read`), its path, or any others. Unchanged items are recognised by
+        content hash and skipped, so a run that was stopped goes on where it was; an id with other content
+        replaces the old item.
+
+        Args:
+            items: the items, or the path of a collection, also of a single image.
+            strict: whether an item that can't be read is raised; otherwise it is left out and reported.
+            replace: whether a collection replaces items of other collections that have its ids; otherwise all
+                of its ids get its name as a prefix, which the report says.
+            on_failure: receives every failure as it comes; the report keeps the first thousand.
+            cache: the folder of cached features.
+            workers: the number of processes; a script that uses several must guard its main part.
+            total: the number of items for the progress bar, if it is known.
         """
+        report, path = Added(failures=Failures(listener=on_failure)), isinstance(items, str | Path)
+        if isinstance(items, str | Path):
+            items = read(items, strict=strict)
         with self._writing() as writer, self._item_encoder(cache, workers) as encode:
             if isinstance(items, Tree):
                 prompts = items.instructions.wanted_by_prompt()
                 self._catalogue.add_instructions(
                     {prompt: MODALITIES.index(want) for prompt, want in prompts.items()}
                 )
-            return Ingest(self._catalogue, writer, encode, strict=strict).add(items, total)
+            if isinstance(items, Collection):
+                collection, items = items, attach(self._catalogue, items, replacing=replace)
+                if path:  # nobody else can look at what it could not read
+                    collection.failure_listener = report.failures.add
+            return Ingest(self._catalogue, writer, encode, strict=strict, report=report).add(items, total)
 
     def update(
         self,
-        changes: Iterable[Change],
+        changes: Iterable[Change] | Path | str,
         *,
         strict: bool = False,
+        on_failure: Report | None = None,
         cache: Path | None = None,
         workers: int = 1,
     ) -> Added:
         """Change items of the index: what a change gives is new, the rest stays. Returns what became of them.
 
         A change is an `Item`, whose text, image and metadata replace the old ones as far as it has them, or a
-        mapping like `{"id": "42", "text": None, "metadata": {"price": 30}}`. For metadata alone nothing is
+        mapping like `{"id": "42", "text": None, "metadata": {"price": 30}}`. The path of a table stands for a
+        change per row, by the columns that it has: `id, price` changes prices. For metadata alone nothing is
         encoded. An unknown id is reported as a failure, or raised if `strict`.
         """
+        report = Added(failures=Failures(listener=on_failure))
+        if isinstance(changes, str | Path):
+            table = read_table(changes, strict=strict)
+            table.failure_listener = report.failures.add
+            changes = table.changes()
         with self._writing() as writer, self._item_encoder(cache, workers) as encode:
-            return Ingest(self._catalogue, writer, encode, strict=strict).update(changes)
+            return Ingest(self._catalogue, writer, encode, strict=strict, report=report).update(changes)
 
     def remove(self, ids: Iterable[str] | str) -> int:
         """Remove items, atomically; returns how many there were. Unknown ids are ignored."""

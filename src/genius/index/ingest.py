@@ -26,6 +26,7 @@ from genius.index.catalogue import Catalogue
 from genius.index.entries import Entry, entry_of, image_hash_of, item_of, must_be_kept
 from genius.index.item_encoder import EncodedItems, EncodeItems
 from genius.index.segments import Block
+from genius.index.sources import SourceItems
 from genius.index.writer import SegmentWriter, SpillFile
 from genius.progress import bar
 
@@ -38,12 +39,16 @@ CHUNK = 512
 
 @dataclass
 class Added:
-    """What became of items: how many were added, replaced, known before (unchanged), and which failed."""
+    """What became of items: how many were added, replaced, known before (unchanged), and which failed.
+
+    The ids of a source may have got a `prefix`, to tell them from those of another source.
+    """
 
     added: int = 0
     replaced: int = 0
     known: int = 0
     failures: Failures = field(default_factory=Failures)
+    prefix: str = ""
 
     def fail(self, id: str, error: InputError, *, strict: bool) -> None:
         """Record what is wrong with an item, or raise it if `strict`."""
@@ -66,10 +71,16 @@ class Ingest:
     """Adds and changes items; the caller is the only writer of the index."""
 
     def __init__(
-        self, catalogue: Catalogue, writer: SegmentWriter, encode: EncodeItems, *, strict: bool
+        self,
+        catalogue: Catalogue,
+        writer: SegmentWriter,
+        encode: EncodeItems,
+        *,
+        strict: bool,
+        report: Added | None = None,
     ) -> None:
         self._catalogue, self._writer, self._encode, self._strict = catalogue, writer, encode, strict
-        self._report = Added()
+        self._report = report or Added()
         self._touched: set[str] = set()
         self._pending: dict[str, Entry] = {}
         self._replaced: list[int] = []
@@ -79,12 +90,17 @@ class Ingest:
 
     def add(self, items: Iterable[Item], total: int | None = None) -> Added:
         """Add items; what is committed stays when this is stopped."""
+        source = items if isinstance(items, SourceItems) else None
+        self._report.prefix = source.prefix if source else ""
         with contextlib.closing(self._chunks(items, "indexing", total)) as chunks:
             for chunk in chunks:
                 if not all(isinstance(item, Item) for item in chunk):
                     raise InputError("an index takes items, and this is a mapping: give it to update")
                 valid = [item for item in chunk if self._can_be_stored(item)]
-                self._take(valid, self._catalogue.stored(item.id for item in valid))
+                stored = self._catalogue.stored(item.id for item in valid)
+                if source is not None:
+                    valid = [item for item in valid if self._may_replace(item, stored, source)]
+                self._take(valid, stored)
         return self._report
 
     def update(self, changes: Iterable[Change], total: int | None = None) -> Added:
@@ -165,6 +181,15 @@ class Ingest:
             self._fail(item.id, error)
             return False
         return True
+
+    def _may_replace(self, item: Item, stored: Mapping[str, tuple[int, Entry]], source: SourceItems) -> bool:
+        """Whether an item's id is free for it; an item of another source is not replaced by the way."""
+        conflict = None
+        if item.id in stored:
+            conflict = source.conflict(item, stored[item.id][1], self._catalogue.path)
+        if conflict is not None:
+            self._fail(item.id, conflict)
+        return conflict is None
 
     def _is_known(self, item: Item, item_key: int, old: Entry) -> bool:
         """Whether an item need not be encoded: it is stored, unchanged or with other metadata."""
