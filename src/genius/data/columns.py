@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Any
 
 from genius.data.vectors import VECTOR_COLUMNS
@@ -22,6 +22,8 @@ IMAGE_NAMES = (
 )
 _CONTENT_NAMES = (*TEXT_NAMES, *TITLE_NAMES, *DESCRIPTION_NAMES, *IMAGE_NAMES)
 _FIELDS = ("id", "text", "image")
+MEMORISED = 256
+"""Of so many different sets of names, the columns are kept."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,17 @@ class Columns:
         return cls(names.get("id"), (text,) if isinstance(text, str) else tuple(text), names.get("image"))
 
     def locate(self, names: Sequence[str]) -> ContentColumns:
-        """The columns of a row with these names."""
-        return _locate(self, tuple(names))
+        """The columns of a row with these names; rows of the same names are the usual case."""
+        key = tuple(names)
+        if key not in self._located:
+            if len(self._located) == MEMORISED:
+                self._located.clear()
+            self._located[key] = _locate(self, key)
+        return self._located[key]
+
+    @cached_property
+    def _located(self) -> dict[tuple[str, ...], ContentColumns]:
+        return {}
 
     def check(self, names: Sequence[str]) -> None:
         """Raise InputError if a table with these columns lacks one that was named."""
@@ -79,13 +90,12 @@ class ContentColumns:
     texts: tuple[str, ...]
     image: str | None
 
-    @property
+    @cached_property
     def all(self) -> frozenset[str | None]:
         """The names of these columns; every other column is metadata."""
         return frozenset((self.id, *self.texts, self.image))
 
 
-@lru_cache(maxsize=256)
 def _locate(columns: Columns, names: tuple[str, ...]) -> ContentColumns:
     by_plain_name: dict[str, str] = {}
     for name in names:

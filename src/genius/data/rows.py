@@ -33,8 +33,9 @@ def row_to_item(row: Mapping[str, Any], columns: Columns, root: str, fallback_id
     identifier = _id(row, content.id)
     if identifier is None:
         identifier = image.path if isinstance(image, ImageFile) else fallback_id
-    metadata = _metadata({name: value for name, value in row.items() if name not in vector_columns}, content)
-    return Item(identifier, _text(row, content.texts), image, metadata, vector)
+    if vector_columns:
+        row = {name: value for name, value in row.items() if name not in vector_columns}
+    return Item(identifier, _text(row, content.texts), image, _metadata(row, content), vector)
 
 
 def row_to_change(row: Mapping[str, Any], columns: Columns, root: str) -> Row:

@@ -206,6 +206,8 @@ def row_vectors(row: Mapping[str, Any]) -> tuple[Vectors | None, list[str]]:
 
     A column of such a name counts only if it holds a list of numbers.
     """
+    if VECTOR_COLUMNS.isdisjoint(row):
+        return None, []  # the usual case, at once
     columns: dict[str, tuple[str, Any]] = {}
     for part, names in _TABLE_NAMES.items():
         for name in names:
