@@ -98,7 +98,7 @@ def _train_on_pairs(source: Path, root: Path | None, out: Path, start: str, seed
     """Train on pairs, and say how much better than the start the model finds those that were held out."""
     import tempfile
 
-    from genius.cli.show import show_failures
+    from genius.cli.source import show_failures
     from genius.data.collection import Failures
     from genius.train.fine_tuning import compare_on_held_out, fine_tuning_recipe, prepare_pairs
 
@@ -110,7 +110,7 @@ def _train_on_pairs(source: Path, root: Path | None, out: Path, start: str, seed
             f"{source}: {data.train_queries:,} queries to train on, {data.val_queries:,} held out, "
             f"{data.items:,} items"
         )
-        show_failures(failures.count, failures.first)
+        show_failures((failures,))
         _train(fine_tuning_recipe(data, start=start, seed=seed), data.tree, out, dry_run=dry_run)
         if not dry_run:
             before, after = compare_on_held_out(data, start, out)
