@@ -50,7 +50,7 @@ class Table:
         return output.getvalue()
 
     def _print(self, console: Console) -> None:
-        tight = sum(self._widths(gap=3)) > console.width
+        tight = 1 + sum(self._widths(gap=3)) > console.width
         if tight and self.optional:
             self._without_optional()._print(console)
             return

@@ -244,6 +244,29 @@ class Model:
             return [read(query.text) for query in queries], [read(query.instruction) for query in queries]
         return [query_text(query) for query in queries], [""] * len(queries)
 
+    def retargeted(self, inputs: FusionInputs, rows: np.ndarray, want: np.ndarray) -> FusionInputs:
+        """The queries at `rows` [n], each as if it asked for the modality `want` [n]; -1 changes nothing."""
+        named = inputs[rows]
+        parts = ("embeddings", "image", "text")
+        embeddings, image, text = (self.wanting(named[name], want) for name in parts)
+        return FusionInputs.from_parts(embeddings, (image, named["has_image"]), (text, named["has_text"]))
+
+    def wanting(self, embeddings: np.ndarray, want: np.ndarray) -> np.ndarray:
+        """Embeddings [n, width] of the same content that ask for the modality `want` [n]; -1 changes nothing.
+
+        Heads keep what a query wants apart from its content, in the last numbers of its embedding. So the
+        similarities of one content with items of different modalities can be compared if each was asked for.
+        """
+        if self.fusion_kind != "heads" or not embeddings.shape[1]:
+            return embeddings
+        changed = embeddings.copy()
+        rows = np.flatnonzero(want >= 0)
+        blocks = changed[:, -len(MODALITIES) :]
+        strength = np.linalg.norm(blocks[rows], axis=1)
+        blocks[rows] = 0
+        blocks[rows, want[rows]] = strength
+        return changed
+
     # --- from features
 
     def embed_item_features(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,14 @@ def test_searches_are_those_of_the_index(running: Running, served: Path, tmp_pat
                 index.search(text="red", want="pair", beam=5),
             ),
             (client.search("red", rerank=False), index.search("red", rerank=False)),
+            (client.search("red", want="image", k=30), index.search("red", want="image", k=30)),
+            (client.search("red", only=["image", "text"]), index.search("red", only=["image", "text"])),
+            (
+                client.search(Query(text="red", want=genius.Modality.TEXT), only="image"),
+                index.search("red", only="image"),
+            ),
+            (client.search("red", offset=5, k=5), index.search("red", offset=5, k=5)),
+            (client.search("red", sort="-src_content"), index.search("red", sort="-src_content")),
             (client.search(image=image, text="same"), index.search(image=image, text="same")),
             (
                 client.search(image=Image.new("RGB", (9, 9), "red")),
@@ -80,6 +89,22 @@ def test_searches_are_those_of_the_index(running: Running, served: Path, tmp_pat
         for hit, same in zip(client.search("blue", k=3), index.search("blue", k=3), strict=True):
             assert hit.log_probabilities == pytest.approx(same.log_probabilities, abs=1e-4)
         assert client.search("red " * 500).notes == index.search("red " * 500).notes
+
+
+def test_browsing_is_that_of_the_index(running: Running, served: Path) -> None:
+    with Index.open(served) as index, Client(running(read_only=True)) as client:
+        for options in (
+            {},
+            {"want": "image", "k": 50},
+            {"only": "text", "offset": 30},
+            {"filter": {"gone": 1}},
+        ):
+            remote, local = client.browse(**options), index.browse(**options)
+            assert summary(remote) == summary(local)
+            assert (remote.total, remote.notes) == (local.total, local.notes)
+            assert all(math.isnan(hit.score) and math.isnan(hit.cosine) for hit in remote)
+        with pytest.raises(InputError, match="without a query, mode means nothing"):
+            client.browse(mode="fast")  # type: ignore[call-arg]
 
 
 def test_items_codes_and_cells_are_those_of_the_index(running: Running, served: Path) -> None:

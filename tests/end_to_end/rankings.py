@@ -30,7 +30,7 @@ def make_index(path: Path, model: Model, tree: Tree, cache: Path) -> Index:
 def rankings(index: Index, tree: Tree, task: Task, **options: Unpack[SearchKeywords]) -> dict[str, Ranking]:
     """What an index finds for each test query of a task, which has its own instruction, by query id."""
     queries = list(tree.queries("test", task))
-    options["want"] = task.target
+    options["only"] = task.target
     results = index.search_many(queries, **options)
     return {
         query.id: [(hit.item.id, hit.score) for hit in hits]

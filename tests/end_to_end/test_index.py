@@ -58,31 +58,27 @@ def modalities(hits: list[dict[str, Any]]) -> set[str]:
 
 
 def test_search_by_text_image_and_both(index: Path, tmp_path: Path) -> None:
-    images = hits(index, "the red one", "--want", "image", "-k", "5")
+    images = hits(index, "the red one", "--only", "image", "-k", "5")
     assert [hit["rank"] for hit in images] == [1, 2, 3, 4, 5]
     assert modalities(images) == {"image"}
+    assert modalities(hits(index, "the red one", "--want", "image", "-k", "99")) == {"image", "pair"}
     assert {len(hit["code"]) for hit in images} == {4}
     image = write_square(tmp_path / "red.jpg")
     assert len(hits(index, "--image", image)) == 10
     assert len(hits(index, "the same", "--image", image, "-k", "3", "--beam", "1")) == 3
-    assert modalities(hits(index, "red", "--instruction", "Find a text that matches this text.")) == {"text"}
+    texts = hits(index, "red", "--instruction", "Find a text that matches this text.", "-k", "99")
+    assert modalities(texts) == {"text", "pair"}
     plain = hits(index, "red", "--plain")
     assert [hit["score"] for hit in plain] == sorted((hit["score"] for hit in plain), reverse=True)
     published = hits(index, "red", "--mode", "paper")
     assert published[0]["score"] == pytest.approx(sum(published[0]["log_probabilities"]), abs=1e-5)
 
 
-def test_tables_for_people(index: Path) -> None:
-    table = run("search", index, "a red square", "--want", "text", "-k", "2").stdout
+def test_explanations_for_people(index: Path) -> None:
     texts = hits(index, "a red square", "--want", "text", "-k", "2")
-    for hit in texts:
-        columns = [str(hit["rank"]), f"{hit['score']:.4f}", hit["item"]["id"], "text"]
-        lines = [line.split() for line in table.splitlines()]
-        (line,) = [line for line in lines if line[:4] == columns]
-        assert line[-4:] == list(map(str, hit["code"]))
     path = run("search", index, "a red square", "--want", "text", "-k", "1", "--explain").stdout
     rows = [line.split() for line in path.splitlines()]
-    assert rows[0][:3] == ["1.", texts[0]["item"]["id"], "(text),"]
+    assert rows[0][:3] == ["1.", texts[0]["item"]["id"], f"({texts[0]['item']['modality']}),"]
     levels = zip(texts[0]["code"], texts[0]["prefix_counts"], strict=True)
     for level, (code, count) in enumerate(levels, 1):
         assert [row[:2] + row[-1:] for row in rows].count([str(level), str(code), str(count)]) == 1

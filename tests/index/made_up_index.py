@@ -55,6 +55,10 @@ class MadeUpModel:
     query_vectors = vectors
     read_text = staticmethod(clean)
 
+    def retargeted(self, inputs: Any, rows: np.ndarray, want: np.ndarray) -> Any:
+        """The embeddings of queries are the same whatever they want."""
+        return SimpleNamespace(embeddings=inputs.embeddings[rows])
+
     def modality_codes_for(self, want: int, count: int) -> np.ndarray:
         """The modality is the first code."""
         return np.full(count, want)

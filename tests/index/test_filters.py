@@ -87,7 +87,7 @@ def test_a_zero_byte_does_not_end_a_text() -> None:
         ("brand", "a filter is a mapping"),
         ([], "a filter is a mapping"),
         ({1: 2}, "keys are texts"),
-        ({"": 1}, "a filter's key has up to"),
+        ({"": 1}, "a metadata key has up to"),
         ({"a\0": 1}, "none of them a zero byte"),
         ({"\ud800": 1}, "a filter can't hold"),
         ({"a": "\ud800"}, "a filter can't hold"),

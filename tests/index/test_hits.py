@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
+from dataclasses import replace
 
 import orjson
 import pytest
 
-from genius.data.records import ImageBytes, Item
-from genius.index.hits import Hit, Hits, KnownPath, hit_to_dict, hits_to_dict, item_to_dict
+from genius.data.records import ImageBytes, ImageFile, Item
+from genius.index.hits import NO_PATH, Hit, Hits, KnownPath, hit_to_dict, hits_to_dict, item_to_dict
 
 
 class LazyPath:
@@ -67,8 +69,18 @@ def test_a_hit_as_json(hit: Hit) -> None:
     assert orjson.loads(orjson.dumps(hit_to_dict(hit, explain=False))) == expected
     explained = orjson.loads(orjson.dumps(hit_to_dict(hit, explain=True)))
     assert explained == {**expected, "log_probabilities": [-1.0, -0.5], "prefix_counts": [7, 2]}
-    assert item_to_dict(hit.item, image_name=True)["image"] == "/photos/a.jpg"
-    assert item_to_dict(Item("b", "text"), image_name=True)["image"] is None
+    assert item_to_dict(hit.item, local=True)["image"] == "/photos/a.jpg"
+    text = item_to_dict(Item("b", "text"), local=True)
+    assert (text["image"], text["path"]) == (None, None)
+    file = item_to_dict(Item("c", None, ImageFile("/photos", "2024/a.jpg")), local=True)
+    assert (file["image"], file["path"]) == ("2024/a.jpg", "/photos/2024/a.jpg")
+
+
+def test_a_browsed_item_has_no_score(hit: Hit) -> None:
+    browsed = replace(hit, score=math.nan, cosine=math.nan, path=NO_PATH)
+    shown = orjson.loads(orjson.dumps(hit_to_dict(browsed, explain=True)))
+    assert (shown["score"], shown["cosine"], shown["log_probabilities"]) == (None, None, [])
+    assert hits_to_dict(Hits([], [browsed], rerank=True, notes=(), total=7), explain=False)["total"] == 7
 
 
 def test_hits_are_in_the_wanted_ranking(hit: Hit) -> None:

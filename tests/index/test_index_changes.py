@@ -19,9 +19,9 @@ from genius.data.records import ImageBytes, ImageFile, Item
 from genius.errors import GeniusError, InputError
 from genius.index import writer
 from genius.index.hits import Hit
-from genius.index.index import NO_MATCH
 from genius.index.inspect import describe
 from genius.index.locks import opening_segments
+from genius.index.near_misses import NO_MATCH
 from genius.search.engine import MAX_BEAMS
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, encode, open_made_up, scores_for, scores_for_text

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast, get_type_hints
 
@@ -22,7 +23,7 @@ from genius.index.query import (
     check_several,
     make_query,
     modality_by_instruction,
-    with_instruction,
+    targeted,
 )
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs
@@ -43,6 +44,7 @@ from tests.loaded_images import coloured, colours, watch_loading
         ({"decoder": "best"}, "unknown decoder 'best': expected one of geometry, learned"),
         ({"precision": "fp8"}, "unknown precision 'fp8'"),
         ({"want": "video"}, "unknown modality 'video'"),
+        ({"want": ["image", "video"]}, "unknown modality 'video'"),
         ({"filter": {"a": {"$near": 1}}}, "unknown operator"),
         ({"exclude": ["x"] * (MAX_EXCLUDED + 1)}, "10,001 ids are excluded, and up to 10,000 can be"),
     ],
@@ -55,7 +57,10 @@ def test_options_beyond_their_limits_are_refused(options: dict[str, Any], messag
 def test_options_at_their_limits() -> None:
     options = SearchOptions.of(k=MAX_K, beam=MAX_BEAMS, exclude=["x"] * MAX_EXCLUDED, want="image")
     assert (options.k, options.beam, len(options.exclude)) == (MAX_K, MAX_BEAMS, MAX_EXCLUDED)
-    assert options.want is Modality.IMAGE
+    assert options.want == (Modality.IMAGE,)
+    assert SearchOptions.of(only=["text", Modality.PAIR]).only == (Modality.TEXT, Modality.PAIR)
+    assert SearchOptions.of(sort="-price").sort == ("-price",)
+    assert SearchOptions.of(k=7, offset=MAX_K - 7).depth == MAX_K
     assert SearchOptions.of(k=1, beam=1) == SearchOptions(k=1, beam=1)
     assert SearchOptions.of(exclude="abc").exclude == ("abc",)  # an id, and not its letters
 
@@ -121,21 +126,27 @@ def test_a_text_is_not_several_queries() -> None:
     assert check_several(["a"]) == ["a"]
 
 
-def test_modality_and_instruction_follow_from_each_other() -> None:
-    text, image = MODALITIES.index(Modality.TEXT), MODALITIES.index(Modality.IMAGE)
-    known = modality_by_instruction({"Prompt of a tree.": image})
-    query = Query(text="a")
-    assert with_instruction(query, None, known) == query
-    wanted = with_instruction(query, Modality.IMAGE, known)
-    assert (wanted.want, wanted.instruction) == (Modality.IMAGE, generic(Modality.TEXT, Modality.IMAGE))
-    by_prompt = with_instruction(Query(text="a", instruction="PROMPT of a tree. "), None, known)
-    assert by_prompt.want is Modality.IMAGE
-    assert known[generic(Modality.IMAGE, Modality.TEXT).casefold()] == text
-    both = with_instruction(Query(text="a", instruction="Prompt of a tree."), Modality.TEXT, known)
-    assert (both.want, both.instruction) == (Modality.TEXT, "Prompt of a tree.")
-    assert with_instruction(Query(text="a", want=Modality.PAIR), None, known).want is Modality.PAIR
-    empty = with_instruction(Query(text="a", instruction=""), Modality.TEXT, known)
-    assert empty.instruction == ""
+def test_what_is_wanted_and_the_instruction_follow_from_each_other() -> None:
+    text, image, pair = Modality.TEXT, Modality.IMAGE, Modality.PAIR
+    known = modality_by_instruction({"Prompt of a tree.": MODALITIES.index(image)})
+    assert known[generic(image, text).casefold()] == MODALITIES.index(text)
+
+    def target(query: Query, **options: Any) -> tuple[tuple[Modality, ...], str | None]:
+        aimed = targeted(query, SearchOptions.of(**options), known)
+        assert replace(aimed.query, instruction=query.instruction) == query
+        return aimed.modalities, aimed.query.instruction
+
+    query, prompted = Query(text="a"), Query(text="a", instruction="PROMPT of a tree. ")
+    assert target(query) == ((), None)
+    assert target(query, want="image") == ((image, pair), generic(text, image))
+    assert target(query, only="image") == ((image,), generic(text, image))
+    assert target(query, want=["text", "image"]) == ((), None)  # which is anything
+    assert target(query, only=["text", "image"]) == ((text, image), generic(text, text))
+    assert target(prompted) == ((image, pair), prompted.instruction)
+    assert target(prompted, want="text") == ((text, pair), prompted.instruction)
+    assert target(Query(text="a", want=pair)) == ((pair,), generic(text, pair))
+    assert target(Query(text="a", want=pair), only="text") == ((text,), generic(text, text))
+    assert target(Query(text="a", instruction=""), want="text") == ((text, pair), "")
 
 
 def test_few_images_of_whole_records_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from genius.decode.geometry import Geometry
 from genius.index.query import ANY, QueryBatch
-from genius.index.searcher import RankedItems, Searcher
+from genius.index.searcher import RankedItems, RankedPath, Searcher
 from genius.index.segments import Block, Segment, SegmentFormat
 from genius.quantize.quantizer import Quantizer
 from genius.search.engine import MODES, Mode
@@ -144,7 +144,7 @@ def test_k_of_what_is_wanted_once_each_and_in_order(
                     queries.vectors[query], item_of[key], modality_given=given_code
                 )
                 np.testing.assert_allclose(ranked.level_log_probs[place], expected, atol=1e-4)
-                path = ranked.path(place)
+                path = RankedPath(ranked, place)
                 assert path.log_probabilities == tuple(ranked.level_log_probs[place].tolist())
                 assert path.prefix_counts == tuple(ranked.prefix_counts[place].tolist())
 

@@ -13,8 +13,8 @@ import pytest
 from genius.data.records import Item
 from genius.errors import GeniusError, InputError
 from genius.index import snapshot
-from genius.index.index import NO_MATCH
 from genius.index.inspect import describe
+from genius.index.near_misses import ALL_EXCLUDED
 from genius.index.searcher import Searcher
 from genius.index.snapshot import create_index_folder, is_index
 from tests.index.made_up import GIVEN, made_up_items
@@ -104,7 +104,7 @@ def test_a_few_exclusions_need_no_masks_and_find_the_same(
         assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
         if mode == "scan":
             assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in expected], abs=1e-5)
-        assert hits.notes == expected.notes == (() if len(hits) else (NO_MATCH,))
+        assert hits.notes == expected.notes == (() if len(hits) else (ALL_EXCLUDED,))
     masked.clear()
     assert "item-7" not in {hit.item.id for hit in index.search(near="item-7", k=60)}
     assert not masked

@@ -38,10 +38,76 @@ def test_a_search_returns_what_the_index_finds(client: TestClient, served: Path)
 
 
 def test_an_instruction_says_what_is_found(client: TestClient) -> None:
-    fields = {"text": "red", "instruction": "Find a text that matches this text."}
+    fields = {"text": "red", "instruction": "Find a text that matches this text.", "k": 99}
     hits = client.post("/search", json=fields).json()["hits"]
-    assert {hit["item"]["modality"] for hit in hits} == {"text"}
+    assert {hit["item"]["modality"] for hit in hits} == {"text", "pair"}
     assert client.post("/search", json={"text": "red " * 500}).json()["notes"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"want": "image"},
+        {"want": ["image"]},
+        {"want": ["image", "text"]},
+        {"only": "image"},
+        {"only": ["image", "text"]},
+        {"k": 4, "offset": 4},
+        {"sort": "-src_content"},
+        {"sort": ["src_content"], "offset": 3},
+    ],
+)
+def test_wants_pages_and_orders_are_those_of_the_index(
+    client: TestClient, served: Path, options: dict[str, Any]
+) -> None:
+    with Index.open(served) as index:
+        expected = index.search("the red one", **options)
+        near = index.search(near=expected[0].item.id, **options)
+        browsed = index.browse(**options)
+    answer = client.post("/search", json={"text": "the red one", **options})
+    assert hit_ids(answer) == [hit.item.id for hit in expected]
+    assert [hit["rank"] for hit in answer.json()["hits"]] == [hit.rank for hit in expected]
+    assert (answer.json()["total"], tuple(answer.json()["notes"])) == (None, expected.notes)
+    more = client.post("/search", json={"near": expected[0].item.id, **options})
+    assert hit_ids(more) == [hit.item.id for hit in near]
+    page = client.post("/search", json={"filter": {}, **options})
+    assert hit_ids(page) == [hit.item.id for hit in browsed]
+    assert page.json()["total"] == browsed.total
+    assert {(hit["score"], hit["cosine"]) for hit in page.json()["hits"]} == {(None, None)}
+    assert [tuple(hit["code"]) for hit in page.json()["hits"]] == [hit.code for hit in browsed]
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "message"),
+    [
+        ({}, "an empty query: give a text, an image or both, a vector, or near; or filter, sort, want"),
+        ({"k": 3}, "an empty query"),
+        ({"instruction": "Find a text.", "want": "text"}, "an empty query"),
+        ({"sort": "n", "explain": True}, "explain needs a query"),
+        ({"text": "red", "want": "image", "only": "text"}, "give one of the two"),
+        ({"text": "red", "k": 10_000, "offset": 1}, "ranked up to the 10,000th"),
+        ({"text": "red", "offset": -1}, "offset"),
+        ({"text": "red", "sort": ["a"] * 9}, "up to 8 keys"),
+        ({"text": "red", "sort": ""}, "sort"),
+    ],
+)
+def test_what_can_not_be_browsed_or_paged(
+    client: TestClient, request_fields: dict[str, Any], message: str
+) -> None:
+    assert message in refused(client.post("/search", json=request_fields), 400, 422)["message"]
+
+
+def test_a_search_that_finds_nothing_says_what_was_perhaps_meant(serve: Serve, own_index: Path) -> None:
+    client = serve(own_index)
+    items = [{"id": "a", "text": "A red square.", "metadata": {"price": 30, "brand": "Acme"}}]
+    client.post("/items", json={"items": items})
+    for filter, note in (
+        ({"prize": 30}, "no item has the metadata 'prize': did you mean 'price'?"),
+        ({"brand": "acme"}, "no item has brand = 'acme': did you mean 'Acme'?"),
+    ):
+        for query in ({"text": "red"}, {"near": "a"}, {}):
+            answer = client.post("/search", json={**query, "filter": filter}).json()
+            assert (answer["hits"], answer["notes"][-1]) == ([], note)
 
 
 def test_items_are_added_and_found_at_once(serve: Serve, own_index: Path) -> None:

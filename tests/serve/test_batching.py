@@ -203,7 +203,8 @@ def test_searches_share_a_batch_unless_their_options_differ() -> None:
     def key(**fields: object) -> bytes:
         return SearchJob(SearchRequest.model_validate(fields), None).batch_key
 
-    assert key(text="red", want="image") == key(text="blue", want="text", explain=True)
+    assert key(text="red", want="image") == key(text="blue", want=["text"], explain=True)
+    assert key(text="red", want="image") == key(text="red")
     options: list[dict[str, object]] = [
         {"k": 3},
         {"beam": 3},
@@ -213,6 +214,10 @@ def test_searches_share_a_batch_unless_their_options_differ() -> None:
         {"precision": "int8"},
         {"filter": {"n": 1}},
         {"exclude": ["a"]},
+        {"offset": 3},
+        {"sort": "n"},
+        {"only": "image"},
+        {"want": ["image", "pair"]},
     ]
     for option in options:
         assert key(text="red", **option) != key(text="red")

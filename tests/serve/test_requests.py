@@ -30,6 +30,15 @@ def test_an_image_comes_as_base64_or_in_a_form(client: TestClient, served: Path)
     assert hit_ids(client.post("/search", files=files, data=fields)) == both
 
 
+def test_a_form_may_hold_several_wants_and_sort_keys(client: TestClient, served: Path) -> None:
+    with Index.open(served) as index:
+        expected = index.search("red", only=["image", "text"], sort=["gone", "-src_content"], k=40)
+    parts = [(name, (None, value)) for name, value in (("text", "red"), ("k", "40"))]
+    parts += [("only", (None, value)) for value in ("image", "text")]
+    parts += [("sort", (None, value)) for value in ("gone", "-src_content")]
+    assert hit_ids(client.post("/search", files=parts)) == [hit.item.id for hit in expected]
+
+
 IMAGES = {
     "empty": b"",
     "text": b"this is no image",

@@ -15,7 +15,7 @@ from genius.decode.onnx_decoder import Precision
 from genius.display import Table
 from genius.index.decoders import Decoders
 from genius.index.index import Index
-from genius.index.query import SearchOptions, embed_queries
+from genius.index.query import SearchOptions, TargetedQuery, embed_queries
 from genius.index.searcher import both_rankings
 from genius.progress import track
 from genius.search.costs import costs_of
@@ -89,7 +89,7 @@ class _TimedSearch:
         """The seconds of a whole search, then of `STEPS`, each run again by itself; the last is the rest."""
         options, engine, model = self.options, self.engine, self.index.model
         if options.mode == "auto":
-            known = embed_queries(model, [query])
+            known = embed_queries(model, [TargetedQuery(query)])
             engine.costs = costs_of(engine, known.vectors, known.embeddings, None)
         start = time.perf_counter()
         self.index.search(
@@ -102,7 +102,7 @@ class _TimedSearch:
         )
         total = time.perf_counter() - start
         marks = [time.perf_counter()]
-        batch = embed_queries(model, [query])
+        batch = embed_queries(model, [TargetedQuery(query)])
         marks.append(time.perf_counter())
         search = engine.find(batch.vectors, k=options.k, beams=options.beam, mode=options.mode)
         marks.append(time.perf_counter())

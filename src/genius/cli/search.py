@@ -1,8 +1,9 @@
-"""`genius search`: the items of an index that answer a text, an image or both."""
+"""`genius search`: the items of an index that answer a text, an image or both, or that a filter selects."""
 
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,28 +12,51 @@ import typer
 from genius.display import Table, shortened
 
 if TYPE_CHECKING:
-    from genius.index.hits import Hit
+    from genius.index.hits import Hit, Hits
 
-TEXT_LENGTH = 40
-"""How many characters of a text a row of the table shows."""
+TEXT_LENGTH = 60
+"""How many characters of a text a row of the table shows, where there is room."""
+MIN_LENGTH = 12
+"""How many characters of an id, a text or a metadatum it shows on the narrowest terminal."""
+GAP = 3
+"""How many characters are between two columns."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog='Example: genius search index/ "a dog on the beach" --want image -k 5 --explain')(
-        search
-    )
+    app.command(
+        epilog="Examples: genius search index/ a dog on the beach --want image -k 5; "
+        "genius search index/ --filter 'price<20' --sort price; "
+        "genius search index/ red shoes --paths | xargs open"
+    )(search)
 
 
 def search(
     index: Annotated[Path, typer.Argument(help="The index to search.")],
-    text: Annotated[str, typer.Argument(help="What to search for, in words.")] = "",
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(help="What to search for, in words; without it and an image, items are browsed."),
+    ] = None,
     image: Annotated[Path | None, typer.Option(help="An image to search by, alone or with the text.")] = None,
     instruction: Annotated[
         str | None, typer.Option(help="What to find, as in 'Find a picture that matches this text.'")
     ] = None,
-    want: Annotated[str | None, typer.Option(help="Find only this modality: image, text or pair.")] = None,
+    want: Annotated[
+        list[str] | None,
+        typer.Option(help="Find items that have an image, a text, or a pair of both; repeatable."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Find items that are an image alone, a text alone, or a pair; repeatable."),
+    ] = None,
     k: Annotated[int, typer.Option("-k", help="The number of hits.")] = 10,
+    offset: Annotated[int, typer.Option(help="The number of hits to leave out before them.")] = 0,
+    sort: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Order these hits by a metadata key: 'price', or '-price' for the largest first; repeatable."
+        ),
+    ] = None,
     # The default beam, without importing the module that defines it; a test compares them.
     beam: Annotated[int, typer.Option(help="The number of prefixes kept at each level.")] = 50,
     plain: Annotated[bool, typer.Option("--plain", help="Rank by codes alone, without re-ranking.")] = False,
@@ -47,8 +71,10 @@ def search(
     where: Annotated[
         list[str] | None,
         typer.Option(
+            "--filter",
+            "--where",
             help="Find only items with such metadata: 'brand=acme', 'price<50', 'colour in red,blue'; "
-            "repeatable."
+            "repeatable.",
         ),
     ] = None,
     exclude: Annotated[
@@ -67,66 +93,138 @@ def search(
     model: Annotated[
         Path | None, typer.Option("--model", "-m", help="The index's model, if it was moved.")
     ] = None,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="Print the full path of each hit's image, one a line.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
 ) -> None:
     """Find the items of INDEX that answer a text, an image or both, or that are like another item."""
-    import orjson
-
     from genius.data.vectors import read_vector
     from genius.index.filters import filter_of
-    from genius.index.hits import hits_to_dict
     from genius.index.index import Index
     from genius.progress import log_to_terminal
 
     log_to_terminal()
-    options: dict[str, Any] = {
+    words = " ".join(text or ())
+    shared: dict[str, Any] = {
         "want": want,
+        "only": only,
         "k": k,
+        "offset": offset,
+        "sort": sort or (),
+        "filter": filter_of(where) if where else None,
+        "exclude": exclude or (),
+    }
+    how: dict[str, Any] = {
         "beam": beam,
         "rerank": False if plain else None,
         "mode": mode,
         "decoder": decoder,
         "precision": precision,
-        "filter": filter_of(where) if where else None,
-        "exclude": exclude or [],
     }
     with Index.open(index, model) as opened:
         given = None if vector is None else read_vector(vector)
-        hits = opened.search(
-            text=text or None, image=image, instruction=instruction, near=near, vector=given, **options
-        )
-    if as_json:
-        typer.echo(orjson.dumps(hits_to_dict(hits, explain=True, image_name=True)).decode())
-        return
-    for note in hits.notes:
-        typer.secho(f"note: {note}", fg="yellow", err=True)
-    if explain:
-        for hit in hits:
-            _path_table(hit).print()
-    elif hits:
-        by_probability = hits.mode == "paper" or (plain and hits.decoder == "learned")
-        _hit_table(hits, "log-probability" if by_probability else "score").print()
+        query: dict[str, Any] = {
+            "text": words or None,
+            "image": image,
+            "instruction": instruction,
+            "near": near,
+        }
+        if any(query.values()) or vector or not (want or only or sort or where):
+            hits = opened.search(**query, vector=given, **shared, **how)
+        else:
+            hits = opened.browse(**shared)
+        if as_json:
+            _print_json(hits)
+            return
+        for note in hits.notes:
+            typer.secho(f"note: {note}", fg="yellow", err=True)
+        if paths:
+            _print_paths(hits)
+        elif explain:
+            _print_explanations(hits)
+        else:
+            _print_hits(hits, sort or (), plain=plain)
 
 
-def _hit_table(hits: list[Hit], score: str) -> Table:
-    table = Table(("rank", score, "id", "modality", "item", "code"), optional=1)
+def _print_json(hits: Hits) -> None:
+    import orjson
+
+    from genius.index.hits import hits_to_dict
+
+    typer.echo(orjson.dumps(hits_to_dict(hits, explain=True, local=True)).decode())
+
+
+def _print_paths(hits: Hits) -> None:
+    existing = [path for hit in hits if (path := hit.item.image_path) is not None]
+    for path in existing:
+        typer.echo(path)
+    if left_out := len(hits) - len(existing):
+        typer.secho(f"note: {left_out:,} hits have no image file of their own", fg="yellow", err=True)
+
+
+def _print_explanations(hits: Hits) -> None:
+    from genius.errors import InputError
+
+    if hits.total is not None:
+        raise InputError("--explain needs a query: say what to search for")
     for hit in hits:
-        item = hit.item
-        code = " ".join(map(str, hit.code))
-        table.add(hit.rank, f"{hit.score:.4f}", item.id, item.modality.value, _caption(hit), code)
+        _path_table(hit).print()
+
+
+def _print_hits(hits: Hits, sort: list[str] | tuple[()], *, plain: bool) -> None:
+    """A table on a terminal; else a line a hit, of columns between tabs, for other programs."""
+    if not sys.stdout.isatty():
+        for hit in hits:
+            score = "" if math.isnan(hit.score) else f"{hit.score:.4f}"
+            cells = (hit.rank, score, hit.item.modality.value, hit.item.id, hit.item.text or "")
+            typer.echo("\t".join(" ".join(str(cell).split()) for cell in cells))
+        return
+    if not hits:
+        return
+    from rich.console import Console
+
+    by_probability = hits.mode == "paper" or (plain and hits.decoder == "learned")
+    score_name = "log-probability" if by_probability else "score"
+    hit_table(hits, score_name, [key.removeprefix("-") for key in sort], Console().width).print()
+    if hits.total is not None:
+        last = hits[-1].rank
+        more = f"; --offset {last} goes on" if last < hits.total else ""
+        typer.echo(f"{hits[0].rank:,} to {last:,} of {hits.total:,}{more}")
+
+
+def hit_table(hits: Hits, score_name: str, keys: list[str], width: int) -> Table:
+    """Hits as a table that fits into `width` characters; codes and modalities only where there is room.
+
+    `keys` are metadata to show. Ids keep their end, where the name of a file is.
+    """
+    scored, texts = hits.total is None, [shortened(hit.item.text, TEXT_LENGTH) for hit in hits]
+    names = ["rank", *([score_name] if scored else []), *keys]
+    cells = [
+        [str(hit.rank), *([f"{hit.score:.4f}"] if scored else []), *(_value(hit, key) for key in keys)]
+        for hit in hits
+    ]
+    taken = sum(GAP + max(map(len, column)) for column in zip(names, *cells, strict=True))
+    room = max(2 * MIN_LENGTH, width - taken - 2 * GAP - 1)
+    id_length = min(max(len(hit.item.id) for hit in hits), room // 2 if any(texts) else room)
+    table = Table((*names, "id", *(["text"] if any(texts) else []), "modality", "code"), optional=2)
+    for hit, first, text in zip(hits, cells, texts, strict=True):
+        id = hit.item.id if len(hit.item.id) <= id_length else f"…{hit.item.id[1 - id_length :]}"
+        content = [shortened(text, room - id_length)] if any(texts) else []
+        table.add(*first, id, *content, hit.item.modality.value, " ".join(map(str, hit.code)))
     return table
 
 
-def _caption(hit: Hit) -> str:
-    """The beginning of an item's text, or the name of its image."""
-    item = hit.item
-    return shortened(item.text, TEXT_LENGTH) or (item.image.name if item.image else "")
+def _value(hit: Hit, key: str) -> str:
+    value = hit.item.metadata.get(key)
+    return "" if value is None else shortened(str(value), MIN_LENGTH)
 
 
 def _path_table(hit: Hit) -> Table:
     """A hit's code, level by level: its probability given those before, and how many items share it."""
     item = hit.item
-    title = f"{hit.rank}. {item.id} ({item.modality.value}), {_caption(hit)}, cosine {hit.cosine:.4f}"
+    caption = shortened(item.text, TEXT_LENGTH) or (item.image.name if item.image else "")
+    title = f"{hit.rank}. {item.id} ({item.modality.value}), {caption}, cosine {hit.cosine:.4f}"
     table = Table(("level", "code", "probability", "log-probability", "items"), title=title)
     levels = zip(hit.code, hit.log_probabilities, hit.prefix_counts, strict=True)
     for level, (code, log_probability, count) in enumerate(levels, 1):

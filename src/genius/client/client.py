@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -23,7 +24,14 @@ from genius.index.cells import Cell
 from genius.index.facets import Facet
 from genius.index.hits import Hits
 from genius.index.ingest import Added, Change, id_of
-from genius.index.query import SearchKeywords, SearchOptions, check_several, make_query
+from genius.index.query import (
+    BrowseKeywords,
+    SearchKeywords,
+    SearchOptions,
+    browse_options,
+    check_several,
+    make_query,
+)
 from genius.index.writer import Compacted
 from genius.serve.atlas import format_prefix, parse_prefix
 
@@ -117,9 +125,15 @@ class Client:
         with ThreadPoolExecutor(CONCURRENT_SEARCHES) as threads:
             return list(threads.map(search, check_several(queries)))
 
+    def browse(self, **options: Unpack[BrowseKeywords]) -> Hits:
+        """k items without a query, as `Index.browse` finds them."""
+        chosen = browse_options(**options)
+        # An empty filter, which everything fulfils, says that there is no query on purpose.
+        return self._search({}, chosen if chosen.filter else replace(chosen, filter={}))
+
     def _search(self, query: Mapping[str, Any], options: SearchOptions) -> Hits:
         fields = {**query, **options.to_dict()}
-        fields["want"] = fields["want"] or query.get("want")
+        fields["want"] = None if options.only else fields["want"] or query.get("want")
         request = {name: value for name, value in fields.items() if value not in (None, [])}
         answer = self._transport.call("POST", "/search", request)
         return remote_hits(self._transport, request, answer, rerank=options.reranks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ from genius.client.transport import Transport, item_path
 from genius.data.records import Item
 from genius.errors import GeniusError
 from genius.index.facets import Facet
-from genius.index.hits import Hit, Hits
+from genius.index.hits import NO_PATH, Hit, Hits
 from genius.serve.thumbnails import SIZES
 
 
@@ -59,11 +60,14 @@ def remote_hits(
         mode=answer["mode"],
         decoder=answer["decoder"],
         num_candidates=answer["num_candidates"],
+        total=answer["total"],
     )
 
 
 def _remote_hit(transport: Transport, explanation: _Explanation, fields: Mapping[str, Any]) -> Hit:
     item, code = remote_item(transport, fields["item"]), tuple(fields["code"])
+    if fields["score"] is None:  # browsed, without a query
+        return Hit(item, fields["rank"], math.nan, math.nan, code, NO_PATH)
     path = RemotePath(explanation, item.id, code)
     return Hit(item, fields["rank"], fields["score"], fields["cosine"], code, path)
 

@@ -249,6 +249,11 @@ class Item:
         return _modality(self.text, self.image)
 
     @property
+    def image_path(self) -> Path | None:
+        """The full path of the image, if it is a file of its own on this machine."""
+        return self.image.file.absolute() if isinstance(self.image, ImageFile) else None
+
+    @property
     def vectors(self) -> Vectors | None:
         """The embeddings that were given with the item."""
         return _vectors(self.vector)

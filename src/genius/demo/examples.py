@@ -61,7 +61,7 @@ def search_examples(index: Index, tree: Tree) -> list[Example]:
     for task in (by_number[number] for number in TASK_NUMBERS if number in by_number):
         query = next(iter(tree.queries("test", task)))
         # Negatives are excluded: asking for a heart in purple, one already has the red one.
-        hits = index.search(query, want=task.target, k=HITS, exclude=query.negatives)
+        hits = index.search(query, only=task.target, k=HITS, exclude=query.negatives)
         examples.append(Example(task, query, hits))
     return examples
 

@@ -19,7 +19,7 @@ import orjson
 
 from genius.errors import FilterTimeoutError, InputError, MismatchError
 from genius.index.entries import COLUMNS, Entry
-from genius.index.filters import Condition
+from genius.index.filters import Condition, Ordering
 from genius.index.sqlite import Database
 
 FILE = "catalogue.sqlite"
@@ -137,9 +137,14 @@ class Catalogue(Database):
         query = "SELECT (SELECT total(items) FROM segments) - (SELECT count(*) FROM tombstones)"
         return int(self._query(query)[0][0])
 
-    def modalities(self) -> dict[int, int]:
-        """How many items there are of each modality, by its number."""
-        return dict(self._query("SELECT modality, count(*) FROM items GROUP BY modality"))
+    def modalities(self, condition: Condition | None = None) -> dict[int, int]:
+        """How many items there are of each modality, by its number; of all that fulfil a condition.
+
+        Raises FilterTimeoutError.
+        """
+        where, values = ("", ()) if condition is None else (f"WHERE {condition.sql}", condition.values)
+        with self._filtering():
+            return dict(self._query(f"SELECT modality, count(*) FROM items {where} GROUP BY 1", *values))
 
     def entries(self, item_keys: Iterable[int]) -> dict[int, Entry]:
         """The items with these keys."""
@@ -161,15 +166,79 @@ class Catalogue(Database):
         Raises FilterTimeoutError if it takes more than `filter_seconds`.
         """
         query = f"SELECT item_key FROM items WHERE {condition.sql} ORDER BY item_key"
+        with self._filtering():
+            rows = self._query(query, *condition.values)
+        return np.array([key for (key,) in rows], np.int64)
+
+    def browse(
+        self,
+        condition: Condition | None = None,
+        *,
+        modalities: Sequence[int] = (),
+        exclude: Iterable[str] = (),
+        ordering: Ordering | None = None,
+        most: int = 100,
+        offset: int = 0,
+    ) -> tuple[int, list[tuple[int, Entry]]]:
+        """How many items there are, and some of them in order, with their keys.
+
+        Items without an ordering, and equal ones, are in the order in which they were added. Raises
+        FilterTimeoutError.
+
+        Args:
+            condition: on their metadata.
+            modalities: the numbers of their modalities; empty for all.
+            exclude: ids of items that don't count.
+            ordering: by their metadata.
+            most: how many to return.
+            offset: how many to leave out before them.
+        """
+        condition = Condition("1") if condition is None else condition
+        order, order_values = ("", ()) if ordering is None else (f"{ordering.sql}, ", ordering.values)
+        where = f"WHERE {condition.sql} AND NOT id {_LISTED}"
+        if modalities:
+            where += f" AND modality IN ({', '.join(map(str, map(int, modalities)))})"
+        values = (*condition.values, _ids(exclude))
+        page = f"SELECT item_key, {_ENTRY} FROM items {where} ORDER BY {order}item_key LIMIT ? OFFSET ?"
+        with self._filtering():
+            count = self._query(f"SELECT count(*) FROM items {where}", *values)[0][0]
+            rows = self._query(page, *values, *order_values, most, offset)
+        return count, [(key, Entry(*fields)) for key, *fields in rows]
+
+    def ordered(self, item_keys: Iterable[int], ordering: Ordering) -> list[int]:
+        """These keys in an order; of equal items the one that is given first comes first."""
+        query = (
+            "SELECT items.item_key FROM json_each(?) AS given JOIN items ON items.item_key = given.value "
+            f"ORDER BY {ordering.sql}, given.key"
+        )
+        return [key for (key,) in self._query(query, _json(item_keys), *ordering.values)]
+
+    def metadata_keys(self, most: int) -> list[str]:
+        """Keys that items' metadata have, at most so many. Raises FilterTimeoutError."""
+        query = "SELECT DISTINCT key FROM items, json_each(items.metadata) LIMIT ?"
+        with self._filtering():
+            return [key for (key,) in self._query(query, most)]
+
+    def metadata_texts(self, key: str, most: int) -> list[str]:
+        """Texts that items have under a metadata key, at most so many. Raises FilterTimeoutError."""
+        query = (
+            "SELECT DISTINCT atom FROM items, json_each(items.metadata) "
+            "WHERE key = ? AND type = 'text' LIMIT ?"
+        )
+        with self._filtering():
+            return [text for (text,) in self._query(query, key, most)]
+
+    @contextlib.contextmanager
+    def _filtering(self) -> Iterator[None]:
+        """Within, queries that take more than `filter_seconds` are a FilterTimeoutError."""
         try:
             with self._deadline(self.filter_seconds):
-                rows = self._query(query, *condition.values)
+                yield
         except FilterTimeoutError as error:
             raise FilterTimeoutError(
                 f"this filter takes more than {self.filter_seconds:g} seconds: use fewer conditions, or give "
                 "it longer by the index's filter_seconds"
             ) from error
-        return np.array([key for (key,) in rows], np.int64)
 
     def instructions(self) -> dict[str, int]:
         """Known instructions, and the number of the modality that each asks for."""

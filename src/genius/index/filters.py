@@ -13,6 +13,8 @@ number, and None is what is null or absent; so `$ne` and `$not` also hold for it
 leads into what a table's reader kept as JSON text: `size.width`, unless that is itself a key.
 
 Nothing of a filter is ever pasted into SQL: keys and values are bound parameters.
+
+`ordering` does the same for the keys that items are sorted by.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ MAX_LISTED = 10_000
 """How many values a list may have."""
 MAX_KEY_LENGTH = 1_000
 """How long a key may be."""
+MAX_SORT_KEYS = 8
+"""How many keys items may be sorted by."""
 
 _ORDER = {"$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="}
 _OPERATORS = ("$eq", "$ne", "$in", "$nin", *_ORDER, "$exists", "$not")
@@ -50,6 +54,33 @@ class Condition:
 
     sql: str
     values: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """What follows ORDER BY in SQL, and what is bound to its marks."""
+
+    sql: str
+    values: tuple[Any, ...]
+
+
+def ordering(keys: Sequence[str]) -> Ordering:
+    """The order by metadata keys, the first one first; `-price` is the largest first.
+
+    Numbers (true is 1) come before texts, among which A and a are equal; items without the key come last,
+    whichever way. Raises InputError for what is no key, and for too many.
+    """
+    if len(keys) > MAX_SORT_KEYS:
+        raise InputError(f"items are sorted by up to {MAX_SORT_KEYS} keys, not by {len(keys)}")
+    terms, values = [], []
+    for key in keys:
+        if not isinstance(key, str):
+            raise InputError(f"items are sorted by the name of a metadata key, not by {_short(key)}")
+        field = _Field(_checked_key(key.removeprefix("-")))
+        direction = "DESC" if key.startswith("-") else "ASC"
+        terms.append(f"{field.value} IS NULL, {field.value} COLLATE NOCASE {direction}")
+        values += [*field.keys, *field.keys]
+    return Ordering(", ".join(terms), tuple(values))
 
 
 def condition(filter: Mapping[str, Any]) -> Condition:
@@ -243,7 +274,7 @@ def nested_key(outer: str, inner: str) -> str | None:
 
 def _checked_key(key: str) -> str:
     if not is_key(key):
-        raise InputError(f"a filter's key has up to {MAX_KEY_LENGTH:,} characters, none of them a zero byte")
+        raise InputError(f"a metadata key has up to {MAX_KEY_LENGTH:,} characters, none of them a zero byte")
     _json(key)
     return key
 

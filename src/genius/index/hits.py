@@ -40,10 +40,10 @@ class Hit:
         item: the item.
         rank: its place, from 1 on.
         score: what it is ranked by: the re-ranking score, or in a plain ranking the code score or the
-            log-probability of its code as far as that was searched.
-        cosine: of its embedding with the query's.
+            log-probability of its code as far as that was searched; NaN without a query.
+        cosine: of its embedding with the query's; NaN without a query.
         code: its code, level by level.
-        path: how likely each code was, and how many items share it.
+        path: how likely each code was, and how many items share it; empty without a query.
     """
 
     item: Item
@@ -73,8 +73,12 @@ class Hit:
         return vars(replace(self, path=KnownPath(self.log_probabilities, self.prefix_counts)))
 
 
+NO_PATH = KnownPath((), ())
+"""Of an item that no query led to."""
+
+
 class Hits(list[Hit]):
-    """What answers one query, best first, in the ranking that was asked for.
+    """What answers one query, best first, in the ranking that was asked for; or what was browsed.
 
     Attributes:
         plain: ranked by codes alone: with geometry by code score, and in the mode `paper` or by a learned
@@ -84,6 +88,7 @@ class Hits(list[Hit]):
         mode: the mode in which the query was searched, as `auto` or the number of items chose it.
         decoder: what scored codes: `geometry` or `learned`.
         num_candidates: how many items were below the beams.
+        total: without a query, how many items there are in all, on this page and on others; else None.
     """
 
     def __init__(
@@ -96,15 +101,17 @@ class Hits(list[Hit]):
         mode: str = "",
         decoder: str = "",
         num_candidates: int = 0,
+        total: int | None = None,
     ) -> None:
         super().__init__(reranked if rerank else plain)
         self.plain, self.reranked = plain, reranked
         self.notes = tuple(notes)
         self.mode, self.decoder, self.num_candidates = mode, decoder, num_candidates
+        self.total = total
 
 
-def item_to_dict(item: Item, *, image_name: bool = False) -> dict[str, Any]:
-    """An item as JSON; the name of its image, which may be a path on this machine, only if wanted."""
+def item_to_dict(item: Item, *, local: bool = False) -> dict[str, Any]:
+    """An item as JSON; where its image is on this machine only if the reader is `local`."""
     fields = {
         "id": item.id,
         "modality": item.modality.value,
@@ -112,18 +119,19 @@ def item_to_dict(item: Item, *, image_name: bool = False) -> dict[str, Any]:
         "has_image": item.image is not None,
         "metadata": dict(item.metadata),
     }
-    if image_name:
+    if local:
         fields["image"] = None if item.image is None else item.image.name
+        fields["path"] = None if item.image_path is None else str(item.image_path)
     return fields
 
 
-def hit_to_dict(hit: Hit, *, explain: bool, image_name: bool = False) -> dict[str, Any]:
-    """A hit as JSON; with `explain` the path that led to it."""
+def hit_to_dict(hit: Hit, *, explain: bool, local: bool = False) -> dict[str, Any]:
+    """A hit as JSON; with `explain` the path that led to it. NaN becomes null."""
     fields = {
         "rank": hit.rank,
         "score": hit.score,
         "cosine": hit.cosine,
-        "item": item_to_dict(hit.item, image_name=image_name),
+        "item": item_to_dict(hit.item, local=local),
         "code": hit.code,
     }
     if explain:
@@ -131,12 +139,13 @@ def hit_to_dict(hit: Hit, *, explain: bool, image_name: bool = False) -> dict[st
     return fields
 
 
-def hits_to_dict(hits: Hits, *, explain: bool, image_name: bool = False) -> dict[str, Any]:
+def hits_to_dict(hits: Hits, *, explain: bool, local: bool = False) -> dict[str, Any]:
     """What answers a query as JSON."""
     return {
-        "hits": [hit_to_dict(hit, explain=explain, image_name=image_name) for hit in hits],
+        "hits": [hit_to_dict(hit, explain=explain, local=local) for hit in hits],
         "notes": hits.notes,
         "mode": hits.mode,
         "decoder": hits.decoder,
         "num_candidates": hits.num_candidates,
+        "total": hits.total,
     }

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
+import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +29,7 @@ from genius.data.collection import Collection, Failures, Report
 from genius.data.images import image_source
 from genius.data.mbeir import Tree
 from genius.data.read import read, read_table
-from genius.data.records import MODALITIES, ImageSource, Item, Query, Vectors
+from genius.data.records import MODALITIES, ImageSource, Item, Modality, Query, Vectors
 from genius.encode import pipeline
 from genius.errors import (
     DamagedError,
@@ -37,29 +39,31 @@ from genius.errors import (
     MissingError,
     translate_disk_errors,
 )
-from genius.index import cells, filters
+from genius.index import cells, filters, near_misses
 from genius.index.catalogue import Catalogue
 from genius.index.cells import Cell
 from genius.index.decoders import Decoders
 from genius.index.entries import item_of
 from genius.index.facets import Facet
-from genius.index.hits import Hit, Hits
+from genius.index.hits import NO_PATH, Hit, Hits
 from genius.index.ingest import Added, Change, Ingest
 from genius.index.item_encoder import EncodeItems, item_encoder
 from genius.index.locks import only_writer, opening_segments
 from genius.index.query import (
+    BrowseKeywords,
     QueryBatch,
     SearchKeywords,
     SearchOptions,
+    browse_options,
     check_several,
     embed_item,
     embed_queries,
     make_query,
     modality_by_instruction,
     query_notes,
-    with_instruction,
+    targeted,
 )
-from genius.index.searcher import RankedItems, Searcher
+from genius.index.searcher import RankedItem, RankedItems, Searcher, merged
 from genius.index.segments import KeptEmbeddings, SegmentFormat
 from genius.index.snapshot import Snapshot, create_index_folder
 from genius.index.sources import attach
@@ -69,7 +73,6 @@ from genius.model import DEFAULT, Model, model_folder
 if TYPE_CHECKING:
     from PIL import Image
 
-NO_MATCH = "nothing in the index fulfils this filter"
 QUERIES = 256
 """How many queries are searched at a time."""
 
@@ -188,8 +191,8 @@ class Index:
             instruction: what to find, in a sentence ("Find a picture that matches this text.").
             vector: an embedding of one's own to search by, of the encoder that the model was fitted on.
             near: the id of an item, instead of a query: find more like it, but not itself.
-            options: the fields of `genius.index.query.SearchOptions`: want, k, beam, rerank, mode, decoder,
-                precision, filter, exclude.
+            options: the fields of `genius.index.query.SearchOptions`: want, only, k, offset, sort, beam,
+                rerank, mode, decoder, precision, filter, exclude.
 
         You get k items whenever k exist: the beam widens as needed.
         """
@@ -206,6 +209,33 @@ class Index:
         return self._search_all(
             [make_query(query, None, None, None) for query in check_several(queries)], chosen
         )
+
+    def browse(self, **options: Unpack[BrowseKeywords]) -> Hits:
+        """k items without a query: those that fulfil a filter, sorted by metadata or as they were added.
+
+        The options mean what they do in `search`: want, only, k, offset, sort, filter, exclude. `Hits.total`
+        says how many there are in all.
+        """
+        chosen = browse_options(**options)
+        with self._reading() as snapshot:
+            total, entries = self._catalogue.browse(
+                chosen.condition,
+                modalities=[MODALITIES.index(modality) for modality in chosen.modalities],
+                exclude=chosen.exclude,
+                ordering=chosen.ordering,
+                most=chosen.k,
+                offset=chosen.offset,
+            )
+            codes = snapshot.codes([key for key, _ in entries])
+            items = [item_of(entry, self._catalogue.path) for _, entry in entries]
+            notes = near_misses.sort_notes(self._catalogue, chosen.sort, items)
+            if not total:
+                notes = near_misses.why_nothing(self._catalogue, chosen, chosen.modalities)
+        hits = [
+            Hit(item, rank, math.nan, math.nan, tuple(code), NO_PATH)
+            for rank, (item, code) in enumerate(zip(items, codes.tolist(), strict=True), chosen.offset + 1)
+        ]
+        return Hits(hits, hits, rerank=True, notes=notes, total=total)
 
     @property
     def searcher(self) -> Searcher:
@@ -224,16 +254,19 @@ class Index:
 
     def _search_all(self, queries: Sequence[Query], options: SearchOptions) -> list[Hits]:
         modality_of = modality_by_instruction(self._catalogue.instructions())
-        queries = [with_instruction(query, options.want, modality_of) for query in queries]
+        aimed = [targeted(query, options, modality_of) for query in queries]
+        blocks = [aimed[start : start + QUERIES] for start in range(0, len(aimed), QUERIES)]
         # All are embedded before a version is read: as long as one is read, the write-ahead log grows.
-        batches = [
-            (embed_queries(self.model, block), query_notes(self.model, block))
-            for block in (queries[start : start + QUERIES] for start in range(0, len(queries), QUERIES))
-        ]
+        batches = [(embed_queries(self.model, block), query_notes(self.model, block)) for block in blocks]
         with self._reading() as snapshot:
             excluded = list(self._catalogue.keys_of(options.exclude).values())
-            results = [self._search(snapshot, batch, notes, excluded, options) for batch, notes in batches]
-            return [hits for block in results for hits in block]
+            return [
+                hits
+                for block, (batch, notes) in zip(blocks, batches, strict=True)
+                for hits in self._search(
+                    snapshot, batch, [query.modalities for query in block], notes, excluded, options
+                )
+            ]
 
     def _search_near(self, id: str, options: SearchOptions) -> Hits:
         """What is like an item; its own code and embedding are the query."""
@@ -241,74 +274,97 @@ class Index:
             keys = self._catalogue.keys_of([id, *options.exclude])
             if id not in keys:
                 raise InputError(f"item {id!r} is not in the index: nothing can be near it")
-            batch = embed_item(self.model, *snapshot.stored(keys[id]), options.want)
-            return self._search(snapshot, batch, [[]], list(keys.values()), options)[0]
+            batch = embed_item(self.model, *snapshot.stored(keys[id]), options.modalities)
+            return self._search(snapshot, batch, [options.modalities], [[]], list(keys.values()), options)[0]
 
     def _search(
         self,
         snapshot: Snapshot,
         batch: QueryBatch,
-        notes: list[list[str]],
+        modalities: Sequence[Sequence[Modality]],
+        notes: Sequence[list[str]],
         excluded: list[int],
         options: SearchOptions,
     ) -> list[Hits]:
+        """What answers each query; the batch has a row for each of the modalities that a query wants."""
         decoder = self._decoders.choose(options.mode, options.decoder, options.precision)
         selection = None
         if len(snapshot):
             selection = snapshot.filters.select(self._catalogue, options.condition, excluded)
         if selection is None or not len(selection.searcher):
-            why = NO_MATCH if len(snapshot) else "the index is empty"
-            return [Hits([], [], rerank=options.reranks, notes=[*own, why]) for own in notes]
-        ranked = selection.searcher.search(
-            batch,
-            options.k + len(selection.dropped),
-            options.beam,
-            options.engine_mode(decoder.name),
-            decoder.decoder,
-            by_codes=options.ranks_by_codes(decoder.name),
+            why = [near_misses.why_nothing(self._catalogue, options, wanted) for wanted in modalities]
+            return [
+                Hits([], [], rerank=options.reranks, notes=[*own, *more])
+                for own, more in zip(notes, why, strict=True)
+            ]
+        ranked = iter(
+            selection.searcher.search(
+                batch,
+                options.depth + len(selection.dropped),
+                options.beam,
+                options.engine_mode(decoder.name),
+                decoder.decoder,
+                by_codes=options.ranks_by_codes(decoder.name),
+            )
         )
+        results = [list(itertools.islice(ranked, max(1, len(wanted)))) for wanted in modalities]
         return [
-            self._hits(result, own, decoder.name, options, selection.dropped)
-            for result, own in zip(ranked, notes, strict=True)
+            self._hits(by_modality, wanted, own, decoder.name, options, selection.dropped)
+            for by_modality, wanted, own in zip(results, modalities, notes, strict=True)
         ]
 
     def _hits(
         self,
-        result: RankedItems,
+        results: Sequence[RankedItems],
+        modalities: Sequence[Modality],
         notes: list[str],
         decoder: str,
         options: SearchOptions,
         dropped: Sequence[int],
     ) -> Hits:
-        """Both rankings of one query with their items, without those that are dropped."""
-        items = self._items(result.item_keys)
-        kept = ~np.isin(result.item_keys, dropped)
-
-        def ranked(places: np.ndarray, scores: np.ndarray) -> list[Hit]:
-            return [
+        """Both rankings of one query, of all modalities that it wants, without items that are dropped."""
+        page, left_out = slice(options.offset, options.depth), set(dropped)
+        rankings = [
+            [ranked for ranked in merged(results, plain=plain) if ranked.item_key not in left_out][page]
+            for plain in (True, False)
+        ]
+        items = self._items({ranked.item_key for ranking in rankings for ranked in ranking})
+        hits = [
+            [
                 Hit(
-                    item=items[int(result.item_keys[place])],
+                    item=items[ranked.item_key],
                     rank=rank,
-                    score=float(scores[place]),
-                    cosine=float(result.cosines[place]),
-                    code=tuple(result.codes[place].tolist()),
-                    path=result.path(int(place)),
+                    score=ranked.score,
+                    cosine=ranked.cosine,
+                    code=ranked.code,
+                    path=ranked.path,
                 )
-                for rank, place in enumerate(places[kept[places]][: options.k], 1)
+                for rank, ranked in enumerate(self._sorted(ranking, options), options.offset + 1)
             ]
-
+            for ranking in rankings
+        ]
+        if not items and not options.offset:
+            notes = [*notes, *near_misses.why_nothing(self._catalogue, options, modalities)]
+        elif options.sort:
+            notes = [*notes, *near_misses.sort_notes(self._catalogue, options.sort, list(items.values()))]
         return Hits(
-            ranked(result.plain, result.plain_scores),
-            ranked(result.reranked, result.scores),
+            *hits,
             rerank=options.reranks,
             notes=notes,
-            mode=result.mode,
+            mode=next((result.mode for result in results if result.mode != "scan"), "scan"),
             decoder=decoder,
-            num_candidates=result.num_candidates,
+            num_candidates=sum(result.num_candidates for result in results),
         )
 
-    def _items(self, item_keys: np.ndarray) -> dict[int, Item]:
-        entries = self._catalogue.entries(item_keys.tolist())
+    def _sorted(self, ranking: Sequence[RankedItem], options: SearchOptions) -> Sequence[RankedItem]:
+        """The ranking in the order that the options ask for."""
+        if options.ordering is None:
+            return ranking
+        by_key = {ranked.item_key: ranked for ranked in ranking}
+        return [by_key[key] for key in self._catalogue.ordered(by_key, options.ordering)]
+
+    def _items(self, item_keys: Collection[int]) -> dict[int, Item]:
+        entries = self._catalogue.entries(item_keys)
         if len(entries) != len(item_keys):
             raise DamagedError(
                 f"{self._catalogue.path} lacks items that a segment holds: make the index again"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from genius.encode.direct import pixel_batches
 from genius.errors import InputError
 from genius.index import filters
 from genius.index.decoders import DECODERS, PRECISIONS, DecoderName
-from genius.index.filters import Condition
+from genius.index.filters import Condition, Ordering
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs, concatenate
 from genius.search.beam import BEAMS
@@ -35,7 +35,16 @@ if TYPE_CHECKING:
 ANY = -1
 """Stands for every modality, and for every modality code."""
 
+HAVING = {
+    Modality.IMAGE: (Modality.IMAGE, Modality.PAIR),
+    Modality.TEXT: (Modality.TEXT, Modality.PAIR),
+    Modality.PAIR: (Modality.PAIR,),
+}
+"""The modalities of items that have what is wanted: an image, a text, or both."""
+
 MAX_K = 10_000
+"""How many items a search ranks: up to this place hits can be paged through."""
+MAX_OFFSET = 1 << 31
 MAX_EXCLUDED = 10_000
 MAX_TEXT_LENGTH = 20_000
 MAX_ID_LENGTH = 1_000
@@ -43,16 +52,35 @@ MAX_ID_LENGTH = 1_000
 TEXT_WAS_CUT = "the text is longer than the encoder reads: the rest was ignored"
 
 
+Modalities = Modality | str | Iterable[Modality | str] | None
+"""One modality or several, as keywords give them."""
+
+
 class SearchKeywords(TypedDict, total=False):
     """The fields of `SearchOptions` as keywords of `Index.search` and `Client.search`."""
 
-    want: Modality | str | None
+    want: Modalities
+    only: Modalities
     k: int
+    offset: int
+    sort: str | Iterable[str]
     beam: int
     rerank: bool | None
     mode: Mode
     decoder: DecoderName | str | None
     precision: Precision
+    filter: Mapping[str, Any] | None
+    exclude: Iterable[str]
+
+
+class BrowseKeywords(TypedDict, total=False):
+    """Those of them that mean something without a query: the keywords of `browse`."""
+
+    want: Modalities
+    only: Modalities
+    k: int
+    offset: int
+    sort: str | Iterable[str]
     filter: Mapping[str, Any] | None
     exclude: Iterable[str]
 
@@ -63,9 +91,13 @@ class SearchOptions:
     limits.
 
     Attributes:
-        want: the modality of the items to find; without it, a known instruction decides, or any modality is
-            found.
+        want: find items that have this, alone or with more: `image` finds images with and without a text.
+            Several are alternatives. Without it, a known instruction decides, or anything is found.
+        only: instead of `want`, find items that are exactly this: `image` finds images without a text.
         k: how many items.
+        offset: how many items to leave out before them, to page through the hits.
+        sort: metadata keys to order the k hits by, instead of by rank; `-price` is the largest first, and
+            items without the key come last.
         beam: how many prefixes of codes are kept at each level.
         rerank: whether candidates are ranked by embeddings and codes together, or by codes alone; by default
             they are re-ranked in every mode but `paper`.
@@ -77,8 +109,11 @@ class SearchOptions:
         exclude: ids of items that are not returned.
     """
 
-    want: Modality | None = None
+    want: tuple[Modality, ...] = ()
+    only: tuple[Modality, ...] = ()
     k: int = 10
+    offset: int = 0
+    sort: tuple[str, ...] = ()
     beam: int = BEAMS
     rerank: bool | None = None
     mode: Mode = "auto"
@@ -88,8 +123,11 @@ class SearchOptions:
     exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_range("k", self.k, MAX_K)
-        _check_range("beam", self.beam, MAX_BEAMS)
+        _check_range("k", self.k, 1, MAX_K)
+        _check_range("offset", self.offset, 0, MAX_OFFSET)
+        _check_range("beam", self.beam, 1, MAX_BEAMS)
+        if self.want and self.only:
+            raise InputError("want finds what has this, only what is nothing else: give one of the two")
         _check_choice("mode", self.mode, MODES)
         _check_choice("precision", self.precision, PRECISIONS)
         if self.decoder is not None:
@@ -98,26 +136,35 @@ class SearchOptions:
             raise InputError(
                 f"{len(self.exclude):,} ids are excluded, and up to {MAX_EXCLUDED:,} can be: use a filter"
             )
-        self.condition  # noqa: B018 - a filter that is none is refused here
+        self.condition, self.ordering  # noqa: B018 - a filter or a key that is none is refused here
 
     @classmethod
     def of(
         cls,
         *,
-        want: Modality | str | None = None,
+        want: Modalities = None,
+        only: Modalities = None,
+        sort: str | Iterable[str] | None = None,
         exclude: Iterable[str] = (),
         **options: Any,
     ) -> SearchOptions:
-        """From keywords: the modality may be a name, and one id may be excluded without a list."""
-        wanted = None if want is None else Modality.parse(want)
-        excluded = (exclude,) if isinstance(exclude, str) else tuple(exclude)
-        return cls(want=wanted, exclude=excluded, **options)
+        """From keywords: a modality may be a name, and one of anything may be given without a list."""
+        return cls(
+            want=tuple(map(Modality.parse, _several(want))),
+            only=tuple(map(Modality.parse, _several(only))),
+            sort=_several(sort),
+            exclude=_several(exclude),
+            **options,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The options as JSON has them."""
         return {
-            "want": None if self.want is None else self.want.value,
+            "want": [modality.value for modality in self.want],
+            "only": [modality.value for modality in self.only],
             "k": self.k,
+            "offset": self.offset,
+            "sort": list(self.sort),
             "beam": self.beam,
             "rerank": self.rerank,
             "mode": self.mode,
@@ -131,6 +178,25 @@ class SearchOptions:
     def condition(self) -> Condition | None:
         """The filter as SQL."""
         return None if self.filter is None else filters.condition(self.filter)
+
+    @cached_property
+    def ordering(self) -> Ordering | None:
+        """The sort keys as SQL."""
+        return filters.ordering(self.sort) if self.sort else None
+
+    @property
+    def modalities(self) -> tuple[Modality, ...]:
+        """What items may be; empty for anything."""
+        return self.only or modalities_having(self.want)
+
+    @property
+    def depth(self) -> int:
+        """How many items are ranked. Raises InputError for hits so far down that nobody ranks them."""
+        if self.offset + self.k > MAX_K:
+            raise InputError(
+                f"hits are ranked up to the {MAX_K:,}th: ask for fewer, or narrow the search by a filter"
+            )
+        return self.offset + self.k
 
     @property
     def reranks(self) -> bool:
@@ -147,9 +213,29 @@ class SearchOptions:
         return decoder != "learned" and self.mode != "paper"
 
 
-def _check_range(name: str, value: int, largest: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
-        raise InputError(f"{name} must be a number from 1 to {largest:,}, not {value!r}")
+def browse_options(**options: Unpack[BrowseKeywords]) -> SearchOptions:
+    """From the keywords of `browse`. Raises InputError for others."""
+    if unknown := options.keys() - BrowseKeywords.__annotations__.keys():
+        raise InputError(f"without a query, {min(unknown)} means nothing: leave it out")
+    return SearchOptions.of(**options)
+
+
+def modalities_having(want: Iterable[Modality]) -> tuple[Modality, ...]:
+    """The modalities of items that have any of these; empty if that is all of them."""
+    having = {modality for wanted in want for modality in HAVING[wanted]}
+    return tuple(modality for modality in MODALITIES if modality in having) if len(having) < 3 else ()
+
+
+def _several(values: Any) -> tuple[Any, ...]:
+    """One value, several or none, as a tuple."""
+    if values is None:
+        return ()
+    return (values,) if isinstance(values, str) else tuple(values)
+
+
+def _check_range(name: str, value: int, smallest: int, largest: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not smallest <= value <= largest:
+        raise InputError(f"{name} must be a number from {smallest} to {largest:,}, not {value!r}")
 
 
 def _check_choice(name: str, value: object, known: Sequence[str]) -> None:
@@ -159,7 +245,7 @@ def _check_choice(name: str, value: object, known: Sequence[str]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class QueryBatch:
-    """What a search needs of several queries.
+    """What a search needs of several queries, each of which wants one modality, or any.
 
     Attributes:
         vectors: what is decoded, [queries, width].
@@ -226,21 +312,35 @@ def check_several(queries: Iterable[Query | str]) -> Iterable[Query | str]:
     return queries
 
 
-def with_instruction(query: Query, want: Modality | None, modality_of: Mapping[str, int]) -> Query:
-    """The query with its wanted modality and its instruction, as far as one follows from the other.
+@dataclass(frozen=True)
+class TargetedQuery:
+    """A query with its instruction, and the modalities that answer it: each is searched for by itself.
 
-    The wanted modality is `want`, or the query's own, or the one that its instruction is known to ask for
-    (`modality_of`). A query that wants a modality and has no instruction gets a generic one, as the model was
+    Attributes:
+        query: the query.
+        modalities: of the items to find; empty for any.
+    """
+
+    query: Query
+    modalities: tuple[Modality, ...] = ()
+
+
+def targeted(query: Query, options: SearchOptions, modality_of: Mapping[str, int]) -> TargetedQuery:
+    """The query with what it wants and its instruction, as far as one follows from the other.
+
+    What is wanted is what the options say, or the query itself, or what its instruction is known to ask for
+    (`modality_of`). A query that wants something and has no instruction gets a generic one, as the model was
     trained with them; an empty instruction stays empty.
     """
-    want = want or query.want
-    if want is None and query.instruction:
+    want = options.only or options.want or (() if query.want is None else (query.want,))
+    if not want and query.instruction:
         number = modality_of.get(_normalised(query.instruction))
-        want = None if number is None else MODALITIES[number]
+        want = () if number is None else (MODALITIES[number],)
+    modalities = options.only or modalities_having(want)
     instruction = query.instruction
-    if instruction is None and want is not None:
-        instruction = generic(query.modality, want)
-    return replace(query, want=want, instruction=instruction)
+    if instruction is None and modalities:
+        instruction = generic(query.modality, want[0])
+    return TargetedQuery(replace(query, instruction=instruction), modalities)
 
 
 def modality_by_instruction(indexed: Mapping[str, int]) -> dict[str, int]:
@@ -254,16 +354,27 @@ def _normalised(instruction: str) -> str:
     return clean(instruction).casefold()
 
 
-def embed_queries(model: Model, queries: Sequence[Query]) -> QueryBatch:
-    """What a search needs of queries. Raises InputError for an image that can't be read."""
-    want = np.array([ANY if query.want is None else MODALITIES.index(query.want) for query in queries])
-    embeddings = np.zeros((len(queries), model.width), np.float32)
+def embed_queries(model: Model, queries: Sequence[TargetedQuery]) -> QueryBatch:
+    """What a search needs of queries, each once for every modality that it wants, one after the other.
+
+    Where it wants several, it is made to want each of them equally, so that their scores can be compared.
+    Raises InputError for an image that can't be read.
+    """
+    wanted = [_numbers(aimed.modalities) for aimed in queries]
+    counts, want = np.array([len(numbers) for numbers in wanted]), np.concatenate(wanted)
+    query_ids = np.repeat(np.arange(len(queries)), counts)
+    embeddings = np.zeros((len(want), model.width), np.float32)
     vectors = np.zeros_like(embeddings)
-    given = [place for place, query in enumerate(queries) if query.vectors is not None]
-    for places in (given, [place for place, query in enumerate(queries) if query.vectors is None]):
-        if places:
-            inputs = _fusion_inputs(model, [queries[place] for place in places])
-            embeddings[places], vectors[places] = inputs.embeddings, model.query_vectors(inputs)
+    given = np.array([aimed.query.vectors is not None for aimed in queries])
+    for alike in (np.flatnonzero(given), np.flatnonzero(~given)):
+        if not len(alike):
+            continue
+        inputs = _fusion_inputs(model, [queries[number].query for number in alike.tolist()])
+        rows = np.flatnonzero(np.isin(query_ids, alike))
+        if len(rows) > len(alike):
+            own = np.searchsorted(alike, query_ids[rows])
+            inputs = model.retargeted(inputs, own, np.where(counts[query_ids[rows]] > 1, want[rows], ANY))
+        embeddings[rows], vectors[rows] = inputs.embeddings, model.query_vectors(inputs)
     return QueryBatch(vectors, embeddings, want, _modality_codes(model, want))
 
 
@@ -283,11 +394,27 @@ def _fusion_inputs(model: Model, queries: Sequence[Query]) -> FusionInputs:
     return concatenate([model.fusion_inputs(queries[block]) for block in blocks])
 
 
-def embed_item(model: Model, code: np.ndarray, embedding: np.ndarray, want: Modality | None) -> QueryBatch:
-    """What a search needs to find more like an item, by its code [levels] and embedding [width]."""
-    wanted = np.array([ANY if want is None else MODALITIES.index(want)])
-    vectors = model.quantizer.reconstruct(code[None]).astype(np.float32)
-    return QueryBatch(vectors, embedding[None].astype(np.float32), wanted, _modality_codes(model, wanted))
+def embed_item(
+    model: Model, code: np.ndarray, embedding: np.ndarray, modalities: Sequence[Modality]
+) -> QueryBatch:
+    """What a search needs to find more like an item, by its code [levels] and embedding [width].
+
+    There is a row for every modality that is wanted. Where these are several, the item is made to want each
+    of them equally, instead of its own.
+    """
+    want = _numbers(modalities)
+    modality_code = _modality_codes(model, want)
+    codes, embeddings = np.repeat(code[None], len(want), 0), np.repeat(embedding[None], len(want), 0)
+    if len(want) > 1:
+        embeddings = model.wanting(embeddings, want)
+        codes[modality_code != ANY, 0] = modality_code[modality_code != ANY]
+    vectors = model.quantizer.reconstruct(codes).astype(np.float32)
+    return QueryBatch(vectors, embeddings.astype(np.float32), want, modality_code)
+
+
+def _numbers(modalities: Sequence[Modality]) -> np.ndarray:
+    """The numbers of modalities, or ANY alone for none."""
+    return np.array([MODALITIES.index(modality) for modality in modalities] or [ANY])
 
 
 def _modality_codes(model: Model, want: np.ndarray) -> np.ndarray:
@@ -299,8 +426,8 @@ def _modality_codes(model: Model, want: np.ndarray) -> np.ndarray:
     return modality_code
 
 
-def query_notes(model: Model, queries: Sequence[Query]) -> list[list[str]]:
+def query_notes(model: Model, queries: Sequence[TargetedQuery]) -> list[list[str]]:
     """What the user should know of each query, a sentence each."""
-    texts, instructions = model.query_texts(queries)
+    texts, instructions = model.query_texts([aimed.query for aimed in queries])
     cut = np.array(model.encoder.too_long(texts)) | np.array(model.encoder.too_long(instructions))
     return [[TEXT_WAS_CUT] if was_cut else [] for was_cut in cut]

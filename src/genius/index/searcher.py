@@ -82,9 +82,34 @@ class RankedItems:
         """How many items share each one's prefix, up to each level [n, levels]."""
         return prefix_counts(self._searcher.views, self.codes)
 
-    def path(self, place: int) -> RankedPath:
-        """The path to the item at a place."""
-        return RankedPath(self, place)
+
+@dataclass(frozen=True, eq=False)
+class RankedItem:
+    """One of the ranked items, and what it is ranked by."""
+
+    items: RankedItems
+    place: int
+    score: float
+
+    @property
+    def item_key(self) -> int:
+        """Its key in the catalogue."""
+        return int(self.items.item_keys[self.place])
+
+    @property
+    def code(self) -> tuple[int, ...]:
+        """Its code."""
+        return tuple(self.items.codes[self.place].tolist())
+
+    @property
+    def cosine(self) -> float:
+        """Of its embedding with the query's."""
+        return float(self.items.cosines[self.place])
+
+    @property
+    def path(self) -> RankedPath:
+        """The way to it."""
+        return RankedPath(self.items, self.place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +129,18 @@ class RankedPath:
     def prefix_counts(self) -> tuple[int, ...]:
         """How many items share the prefix of the code, up to each level."""
         return tuple(self.items.prefix_counts[self.place].tolist())
+
+
+def merged(results: Sequence[RankedItems], *, plain: bool) -> list[RankedItem]:
+    """One of the two rankings of several results, of different items, as one; best first.
+
+    Of equal scores, those of the first result come first.
+    """
+    ranked = []
+    for items in results:
+        places, scores = (items.plain, items.plain_scores) if plain else (items.reranked, items.scores)
+        ranked += [RankedItem(items, int(place), float(scores[place])) for place in places]
+    return sorted(ranked, key=lambda item: -item.score) if len(results) > 1 else ranked
 
 
 class Searcher:

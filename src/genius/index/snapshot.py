@@ -106,6 +106,19 @@ class Snapshot:
                 return segment.packed.codes(rows)[0], segment.embeddings[rows[0]]
         raise DamagedError(f"no segment holds item {item_key} of the catalogue: make the index again")
 
+    def codes(self, item_keys: Sequence[int]) -> np.ndarray:
+        """The codes [n, levels] of items by their keys. Raises DamagedError if one is gone."""
+        wanted = np.asarray(item_keys, np.int64)
+        codes = np.full((len(wanted), len(self.model.quantizer.sizes)), -1, np.int64)
+        order = np.argsort(wanted)
+        for segment in self.segments.values() if len(wanted) else ():
+            rows = np.flatnonzero(np.isin(segment.item_keys, wanted))
+            places = order[np.searchsorted(wanted[order], segment.item_keys[rows])]
+            codes[places] = segment.packed.codes(rows)
+        if (codes < 0).any():
+            raise DamagedError("no segment holds some items of the catalogue: make the index again")
+        return codes
+
 
 @dataclass(frozen=True, eq=False)
 class Selection:

@@ -136,7 +136,7 @@ class Atlas:
         """The texts that are most similar to some items under a prefix."""
         items: list[Item] = []
         for sample in self._cell(cache, prefix, SEARCH_ITEMS).items:
-            hits = self._index.search(near=sample.id, want=Modality.TEXT, k=SEARCH_HITS)
+            hits = self._index.search(near=sample.id, only=Modality.TEXT, k=SEARCH_HITS)
             items += [hit.item for hit in hits]
         return _texts(items)
 

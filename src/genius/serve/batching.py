@@ -13,7 +13,7 @@ import queue
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -169,25 +169,34 @@ class SearchJob:
     image: bytes | None
 
     def query(self) -> Query:
-        """The query, which holds the wanted modality, too, so that a batch may want different ones."""
+        """The query, which holds what it wants, too, so that a batch may want different things."""
         request = self.request
         image = None if self.image is None else ImageBytes(self.image, "that was sent")
-        want = None if request.want is None else Modality(request.want)
         return Query(
             text=request.text,
             image=image,
             instruction=request.instruction,
-            want=want,
+            want=self._own_want,
             vector=vectors_of(request.vector),
         )
 
     @property
+    def _own_want(self) -> Modality | None:
+        """What it wants, if that is one thing: then its query can hold it."""
+        want = [self.request.want] if isinstance(self.request.want, str) else self.request.want or []
+        return Modality(want[0]) if len(want) == 1 and not self.request.only else None
+
+    @property
     def batch_key(self) -> bytes:
         """What searches have in common that are done by one call of the index."""
+        return orjson.dumps([self.request.near, self.options()], option=orjson.OPT_SORT_KEYS)
+
+    def options(self) -> dict[str, Any]:
+        """The options of the search, without what its query holds."""
         options = self.request.options()
-        if self.request.near is None:
-            del options["want"]
-        return orjson.dumps([self.request.near, options], option=orjson.OPT_SORT_KEYS)
+        if self.request.near is None and self._own_want is not None:
+            options["want"] = None
+        return options
 
 
 def search_batch(index: Index, jobs: Sequence[SearchJob]) -> list[Hits | Exception]:
@@ -214,11 +223,10 @@ def _explain(hits: Hits | Exception) -> Hits | Exception:
 
 
 def _search(index: Index, jobs: Sequence[SearchJob]) -> list[Hits | Exception]:
-    first, options = jobs[0], jobs[0].request.options()
+    first, options = jobs[0], jobs[0].options()
     try:
         if first.request.near is not None:
             return [index.search(near=first.request.near, **options)] * len(jobs)
-        del options["want"]  # each query has its own
         return list(index.search_many([job.query() for job in jobs], **options))
     except Exception as error:
         # Perhaps it is one job's alone: then each is searched apart. But `near` and the filter are shared.

@@ -34,6 +34,8 @@ _SEARCH_EXAMPLES = {
     "by text": {"value": {"text": "a dog on the beach", "want": "image", "k": 5}},
     "with a filter": {"value": {"text": "running shoes", "filter": {"price": {"$lt": 50}}}},
     "more like this": {"value": {"near": "42"}},
+    "the next page": {"value": {"text": "running shoes", "k": 24, "offset": 24}},
+    "without a query": {"value": {"filter": {"price": {"$lt": 50}}, "sort": ["price"]}},
 }
 _ADD_EXAMPLE = {"items": [{"id": "42", "text": "A red shoe.", "metadata": {"price": 30}}]}
 _FAILURE = {"id": "43", "message": "the picture is none of JPEG, PNG"}
@@ -47,6 +49,7 @@ _HITS = {
     "mode": "safe",
     "decoder": "geometry",
     "num_candidates": 3,
+    "total": None,
     "model": "5f3a",
 }
 _CELL = {

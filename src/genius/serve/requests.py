@@ -17,7 +17,7 @@ T = TypeVar("T", bound=BaseModel)
 
 FORM = "multipart/form-data"
 JSON = "application/json"
-_LIST_FIELDS = ("exclude",)
+_LIST_FIELDS = ("exclude", "want", "only", "sort")
 
 
 async def read_search(request: Request) -> tuple[SearchRequest, bytes | None]:

@@ -13,14 +13,23 @@ from genius.data.records import Vectors
 from genius.decode.onnx_decoder import Precision
 from genius.index.decoders import DecoderName
 from genius.index.facets import FacetKind
-from genius.index.filters import MAX_DEPTH
-from genius.index.query import MAX_EXCLUDED, MAX_ID_LENGTH, MAX_K, MAX_TEXT_LENGTH, SearchOptions
+from genius.index.filters import MAX_DEPTH, MAX_KEY_LENGTH
+from genius.index.query import (
+    MAX_EXCLUDED,
+    MAX_ID_LENGTH,
+    MAX_K,
+    MAX_OFFSET,
+    MAX_TEXT_LENGTH,
+    BrowseKeywords,
+    SearchOptions,
+)
 from genius.search.beam import BEAMS
 from genius.search.engine import MAX_BEAMS, Mode
 from genius.serve.config import MAX_ITEMS
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH, pattern=r"^[^\x00]+$")]
 Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
+Key = Annotated[str, Field(min_length=1, max_length=1 + MAX_KEY_LENGTH)]
 ModalityName = Literal["image", "text", "pair"]
 Metadata = dict[str, str | int | float | bool | None]
 Vector = Annotated[list[float], Field(min_length=1, max_length=65536)]
@@ -53,7 +62,8 @@ class _Request(BaseModel):
 
 
 class SearchRequest(_Request):
-    """A search by a text, an image or both, by a vector, or for items like a given one."""
+    """A search by a text, an image or both, by a vector, or for items like a given one; without any of these,
+    items are browsed."""
 
     text: Text | None = Field(None, description="What to search for, in words.")
     image: str | None = Field(
@@ -64,8 +74,19 @@ class SearchRequest(_Request):
     vector: Vector | PartVectors | None = Field(
         None, description="An embedding of one's own to search by, instead of text and image."
     )
-    want: ModalityName | None = Field(None, description="Find only this modality.")
+    want: ModalityName | list[ModalityName] | None = Field(
+        None, description="Find items that have this: image finds images with and without a text."
+    )
+    only: ModalityName | list[ModalityName] | None = Field(
+        None, description="Find items that are exactly this: image finds images without a text."
+    )
     k: int = Field(10, ge=1, le=MAX_K, description="The number of hits.")
+    offset: int = Field(0, ge=0, le=MAX_OFFSET, description="The number of hits to leave out before them.")
+    sort: Key | list[Key] | None = Field(
+        None,
+        description="Metadata keys to order these hits by; -price is the largest first. Items without the "
+        "key come last.",
+    )
     beam: int = Field(BEAMS, ge=1, le=MAX_BEAMS, description="The number of prefixes kept at each level.")
     mode: Mode = Field("auto", description="How far codes are searched.")
     rerank: bool | None = Field(None, description="Rank by embeddings and codes, or by codes alone.")
@@ -94,12 +115,23 @@ class SearchRequest(_Request):
         query = (self.text or "").strip() or self.image
         if query and self.vector is not None:
             raise ValueError("a query is a vector, or a text and an image: give one of them")
-        given = bool(query) or self.vector is not None
-        if self.near is None and not given:
-            raise ValueError("an empty query: give a text, an image or both, a vector, or near")
-        if self.near is not None and (given or self.instruction):
+        if self.near is not None and (query or self.vector is not None or self.instruction):
             raise ValueError("near is a query of its own: give it without text, image, vector, instruction")
+        if self.browses:
+            if self.instruction or (self.filter is None and not (self.sort or self.want or self.only)):
+                raise ValueError(
+                    "an empty query: give a text, an image or both, a vector, or near; or filter, sort, want "
+                    "or only to browse"
+                )
+            if self.explain:
+                raise ValueError("explain needs a query: without one there is nothing to explain")
         return self
+
+    @property
+    def browses(self) -> bool:
+        """Whether there is no query."""
+        text = (self.text or "").strip()
+        return not (text or self.image) and self.vector is None and self.near is None
 
     def image_bytes(self) -> bytes | None:
         """The image's bytes. Raises ValueError."""
@@ -108,6 +140,10 @@ class SearchRequest(_Request):
     def options(self) -> dict[str, Any]:
         """The options of the search, by the names that `Index.search` has for them."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(SearchOptions)}
+
+    def browse_options(self) -> dict[str, Any]:
+        """Those that `Index.browse` has."""
+        return {name: getattr(self, name) for name in BrowseKeywords.__annotations__}
 
 
 class NewItem(_Request):
@@ -176,11 +212,11 @@ class PageAnswer(BaseModel):
 
 
 class HitAnswer(BaseModel):
-    """An item that was found, with its code."""
+    """An item that was found, with its code; without a query it has no score."""
 
     rank: int
-    score: float
-    cosine: float
+    score: float | None
+    cosine: float | None
     item: ItemAnswer
     code: list[int]
     log_probabilities: list[float] | None = Field(
@@ -199,6 +235,7 @@ class SearchAnswer(BaseModel):
     mode: str = Field(description="The mode of the search, as `auto` chose it.")
     decoder: str = Field(description="The decoder that scored the codes.")
     num_candidates: int = Field(description="The number of items under the beams.")
+    total: int | None = Field(description="Without a query, the number of items on all pages.")
     model: str = Field(description="The fingerprint of the model.")
 
 

@@ -74,6 +74,8 @@ class Service:
         seconds, filter = self.settings.limits.seconds, request.filter
         try:
             async with asyncio.timeout(seconds):
+                if request.browses:
+                    return await self._filters.run(lambda: self.index.browse(**request.browse_options()))
                 if filter is not None:  # in another thread: searches without a filter need not wait for it
                     await self._filters.run(lambda: self.index.prepare(filter))
                 return await self._searches.submit(SearchJob(request, image))
