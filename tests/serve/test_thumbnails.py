@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from genius import ImageFile, Index, Item
+from genius import ImageBytes, ImageFile, Index, InputError, Item
+from genius.serve.config import Limits
+from genius.serve.thumbnails import ThumbnailCache, check_image
 from tests.pictures import encoded
 from tests.serving import Serve
 
@@ -48,3 +51,15 @@ def test_images_lose_the_metadata_of_their_files(serve: Serve, own_index: Path, 
     with Image.open(io.BytesIO(answer.content)) as image:
         assert image.size == (192, 96)
         assert not image.getexif()
+
+
+def test_a_panorama_is_shown_but_not_taken_from_strangers() -> None:
+    """JPEGs of more than 50 megapixels are read from disk at a part of their size, and refused over HTTP."""
+    content = encoded(Image.new("L", (14_000, 4_000), 200), "JPEG")
+    with pytest.raises(
+        InputError, match="the picture has 14,000 × 4,000 pixels, and 50,000,000 are the most"
+    ):
+        check_image(content, Limits().pixels)
+    thumbnail = ThumbnailCache(10**6).get(ImageBytes(content), 96)
+    with Image.open(io.BytesIO(thumbnail.content)) as image:
+        assert image.width == 96

@@ -96,7 +96,9 @@ def update(
         rows.failure_listener = listener
         report = target.update(rows.changes(), strict=strict, on_failure=listener)
         typer.echo(f"{index}: {report.replaced:,} items changed, {report.known:,} unchanged")
-    failed = show_failures((rows.failures, report.failures), "could not be changed", listed_in=failures)
+    failed = show_failures(
+        (rows.failures, report.failures), "could not be changed", has_option=True, listed_in=failures
+    )
     if failed > report.replaced + report.known:
         raise typer.Exit(1)
 

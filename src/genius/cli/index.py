@@ -164,7 +164,7 @@ def _show_report(
             f"the ids of {collection.path} begin with {report.prefix!r}, to tell them from those of another "
             "source (--replace replaces items with the same ids instead)"
         )
-    failed = show_failures((collection.failures, report.failures), listed_in=failures)
+    failed = show_failures((collection.failures, report.failures), has_option=True, listed_in=failures)
     hint = root_hint(collection, report.failures)
     show_notes([*notes, *([hint] if hint else [])])
     return failed

@@ -181,7 +181,7 @@ def _show_collection(
         typer.echo(f"  {item.id}: {shortened(item.text)}{f' [{item.image.name}]' if item.image else ''}")
     for table in tables:
         table.print()
-    show_failures((collection.failures, broken), listed_in=failures)
+    show_failures((collection.failures, broken), has_option=True, listed_in=failures)
     hint = root_hint(collection, broken)
     show_notes([*collection.notes, *([hint] if hint else [])])
     if sheet is not None:

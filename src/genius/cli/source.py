@@ -110,9 +110,16 @@ def failure_file(path: Path | None) -> Iterator[Report | None]:
 
 
 def show_failures(
-    failures: Sequence[Failures], what: str = "could not be read", *, listed_in: Path | None = None
+    failures: Sequence[Failures],
+    what: str = "could not be read",
+    *,
+    has_option: bool = False,
+    listed_in: Path | None = None,
 ) -> int:
-    """Print how many lines or files failed, the first errors, and where all of them are; returns how many."""
+    """Print how many lines or files failed, the first errors, and where all of them are; returns how many.
+
+    `has_option` says that the command has the option --failures, and `listed_in` that it was used.
+    """
     count = sum(part.count for part in failures)
     if not count:
         return 0
@@ -122,7 +129,8 @@ def show_failures(
     if listed_in is not None:
         typer.echo(f"  all {count:,} are in {listed_in}", err=True)
     elif count > SHOWN:
-        typer.echo(f"  … and {count - SHOWN:,} more; --failures FILE writes all of them to a file", err=True)
+        way_out = "; --failures FILE writes all of them to a file" if has_option else ""
+        typer.echo(f"  … and {count - SHOWN:,} more{way_out}", err=True)
     return count
 
 
