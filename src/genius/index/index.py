@@ -16,7 +16,8 @@ import datetime
 import itertools
 import math
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -363,7 +364,7 @@ class Index:
         by_key = {ranked.item_key: ranked for ranked in ranking}
         return [by_key[key] for key in self._catalogue.ordered(by_key, options.ordering)]
 
-    def _items(self, item_keys: Collection[int]) -> dict[int, Item]:
+    def _items(self, item_keys: AbstractSet[int]) -> dict[int, Item]:
         entries = self._catalogue.entries(item_keys)
         if len(entries) != len(item_keys):
             raise DamagedError(
