@@ -17,7 +17,7 @@ hypothesis.settings.load_profile("house")
 
 
 SLOW_FOLDERS = {"benchmarks", "end_to_end", "faults", "train"}
-SLOW_FIXTURES = {"coded_home", "coded_model", "learned_model", "browser", "page"}
+SLOW_FIXTURES = {"coded_home", "coded_model", "learned_model", "browser", "page", "shop"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -71,6 +71,8 @@ async function call(path, options = {}) {
 
 export const about = async () => (await call("/about")).json();
 
+export const facets = async () => (await call("/facets")).json();
+
 /** Search by the JSON fields of a request, and by an image file if one is given. */
 export async function search(fields, image, signal) {
   if (!image) {
@@ -78,7 +80,9 @@ export async function search(fields, image, signal) {
     return (await call("/search", { ...options, body: JSON.stringify(fields) })).json();
   }
   const form = new FormData();
-  for (const [name, value] of Object.entries(fields)) form.append(name, value);
+  for (const [name, value] of Object.entries(fields)) {
+    form.append(name, typeof value === "object" ? JSON.stringify(value) : value);
+  }
   form.append("image", image, "image");
   return (await call("/search", { method: "POST", body: form, signal })).json();
 }
@@ -94,7 +98,6 @@ export const item = async (id) => (await call(`/items/${encodeURIComponent(id)}`
 /** Load an item's image into an <img>; where a token is needed, the image is fetched with it. */
 export function showImage(element, id, size) {
   const path = `/items/${encodeURIComponent(id)}/image?size=${size}`;
-  element.addEventListener("error", () => element.closest(".image")?.classList.add("broken"), { once: true });
   if (!token()) {
     element.src = path;
     return;

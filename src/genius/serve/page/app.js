@@ -1,9 +1,11 @@
 // The page: two views, and a URL for each state.
 
-import { $ } from "./dom.js";
+import { currentAddress } from "./address.js";
+import { $, setTitle } from "./dom.js";
 import { show as explore } from "./explore.js";
-import { loadFacts } from "./facts.js";
-import { show as search, start } from "./search.js";
+import { loadFacets, loadFacts } from "./facts.js";
+import { show as search, showFacets, start as startSearch } from "./search.js";
+import { show as view, start as startViewer } from "./viewer.js";
 
 const PREFIX = /^(?:(?:\*|\d+)(?:-\d+)*)?$/;
 
@@ -18,7 +20,7 @@ function parsePrefix(path) {
 }
 
 function route() {
-  const [path, parameters] = location.hash.slice(1).split(/\?(.*)/s);
+  const { path, parameters } = currentAddress();
   const exploring = path.startsWith("/explore");
   $("why").close(); // it explains a hit of the view before
   $("search").hidden = exploring;
@@ -27,19 +29,24 @@ function route() {
     if (current) $(id).setAttribute("aria-current", "page");
     else $(id).removeAttribute("aria-current");
   }
-  document.title = exploring ? "genius · Explore" : "genius · Search";
   if (exploring) {
-    window.scrollTo(0, 0);
+    setTitle("Explore");
     explore(parsePrefix(path));
   } else {
-    search(new URLSearchParams(parameters ?? ""));
+    search(parameters);
   }
+  view(parameters.get("item"));
 }
 
-start();
+history.scrollRestoration = "manual"; // what one goes back to is not there yet when the browser would scroll
+startSearch();
+startViewer();
 $("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the link's own address would be read as an empty search
   $("main").focus();
 });
 window.addEventListener("hashchange", route);
-loadFacts().then(route);
+loadFacts().then(() => {
+  route();
+  loadFacets().then(showFacets); // they take longer, and a search need not wait for them
+});

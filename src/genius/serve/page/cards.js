@@ -1,40 +1,46 @@
 // Items as cards, and as the small tiles of a cell.
 
-import { showImage } from "./api.js";
-import { make, nameOf } from "./dom.js";
+import { addressOf, addressWith } from "./address.js";
+import { make, modalityName, pathLine } from "./dom.js";
+import { cardMetadata } from "./metadata.js";
+import { tile } from "./tiles.js";
 
 /** How many items of a cell its mosaic shows. */
 export const MOSAIC_ITEMS = 6;
 
-const altText = (item) => item.text || `Picture ${item.id}`;
+const entries = new WeakMap(); // what cards show
 
-/** An item's image, or its text if it has none. */
-export function tile(item, size) {
-  if (!item.has_image) return make("div", { class: "tile words" }, make("span", { text: item.text }));
-  const image = make("img", { alt: altText(item), loading: "lazy", decoding: "async" });
-  showImage(image, item.id, size);
-  return make("div", { class: "tile image" }, image);
+/** What a card shows: an item, perhaps with the hit that it is and what explains it. */
+export const entryOf = (card) => entries.get(card);
+
+/** An item as a card; `hit` is given where a search found it, `onWhy` where that can be explained. */
+export function card(item, { hit = null, onWhy = null, keys = [] } = {}) {
+  const text = item.has_image && item.text ? make("p", { class: "says", text: item.text }) : null;
+  const score = Number.isFinite(hit?.score) ? make("span", { class: "score", text: hit.score.toFixed(3), title: "score" }) : null;
+  const element = make(
+    "li",
+    { class: item.has_image ? "card" : "card wordy", "data-id": item.id },
+    make("a", { class: "open", href: addressWith("item", item.id), title: "Show it large" }, tile(item, 384)),
+    text,
+    cardMetadata(item.metadata, keys),
+    make("p", { class: "meta" }, make("span", { class: "kind", text: modalityName(item.modality) }), score),
+    pathLine(item.id),
+    actions({ item, onWhy }),
+  );
+  entries.set(element, { item, hit, onWhy });
+  return element;
 }
 
-/** An item as a card; `hit` is given where a search found it, and its actions where there are some. */
-export function card(item, { hit = null, onWhy = null, onSimilar = null } = {}) {
-  const text = item.has_image && item.text ? make("p", { class: "says", text: item.text }) : null;
-  const facts = make(
-    "p",
-    { class: "meta" },
-    make("span", { class: "kind", text: nameOf(item.modality) }),
-    hit ? make("span", { class: "score", text: hit.score.toFixed(3), title: "score" }) : null,
-  );
-  const id = make("p", { class: "id", text: item.id, title: item.id });
+/** What can be done with an item. */
+export function actions({ item, onWhy }) {
   const name = item.text || item.id;
   const button = (text, label, onclick) => make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick });
-  const actions = make(
+  return make(
     "div",
     { class: "actions" },
     onWhy ? button("Why", `Why ${name}`, onWhy) : null,
-    onSimilar ? button("More like this", `More like ${name}`, onSimilar) : null,
+    button("More like this", `More like ${name}`, () => searchSimilar(item)),
   );
-  return make("li", { class: "card", "data-id": item.id }, tile(item, 384), text, facts, id, actions);
 }
 
 /** A few tiles, as the face of a cell. */
@@ -44,6 +50,6 @@ export function mosaic(items, size = 96) {
 }
 
 /** Search for items like this one. */
-export function searchSimilar(item) {
-  location.hash = `#/search?${new URLSearchParams({ near: item.id })}`;
+function searchSimilar(item) {
+  location.hash = addressOf("/search", new URLSearchParams({ near: item.id }));
 }

@@ -16,13 +16,34 @@ export function make(name, properties = {}, ...children) {
   return element;
 }
 
+/** The title of the tab. */
+export function setTitle(title) {
+  document.title = title ? `${title} · genius` : "genius";
+}
+
 export const count = (number, one, many) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 
 export const items = (number) => count(number, "item", "items");
 
 const NAMES = { image: "Picture", text: "Text", pair: "Pair" };
 export const MODALITIES = ["Pictures", "Texts", "Pairs"];
-export const nameOf = (modality) => NAMES[modality] ?? modality;
+export const modalityName = (modality) => NAMES[modality] ?? modality;
+
+const END = 8; // letters of a file's name that are always shown
+
+/** A path in one line: if it is too long its folders are cut first, then its file's name, whose end stays. */
+export function pathLine(path) {
+  const start = path.lastIndexOf("/") + 1;
+  const name = [...path.slice(start)]; // whole letters
+  const end = Math.max(0, name.length - END);
+  return make(
+    "p",
+    { class: "id", title: path },
+    make("span", { class: "folder", text: path.slice(0, start) }),
+    make("span", { class: "name", text: name.slice(0, end).join("") }),
+    make("span", { class: "end", text: name.slice(end).join("") }),
+  );
+}
 
 /** Grey shapes in place of what is being loaded. */
 export function ghosts(number, kind, name = "li") {
@@ -44,5 +65,4 @@ export function moveFocus(target, before = null) {
   const lost = !focused || focused === document.body || focused === before || focused.closest("[hidden]");
   if (!lost) return; // the user has moved it meanwhile
   target.focus({ preventScroll: true });
-  window.scrollTo(0, 0);
 }

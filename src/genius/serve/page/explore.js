@@ -1,22 +1,23 @@
 // Explore: the collection as a tree of codes, from coarse to fine.
 
 import * as api from "./api.js";
-import { card, mosaic, MOSAIC_ITEMS, searchSimilar } from "./cards.js";
-import { $, count, ghosts, items, make, MODALITIES, moveFocus, say } from "./dom.js";
+import { card, mosaic, MOSAIC_ITEMS } from "./cards.js";
+import { $, count, ghosts, items, make, MODALITIES, moveFocus, say, setTitle } from "./dom.js";
 import { facts } from "./facts.js";
 
 const PAGE = 48; // cells shown at a time
 const MAX_ITEMS = 24; // items shown of a cell
 const labels = new Map(); // by prefix
 let running = null; // the controller of the request under way
+let shown = null; // the prefix that is shown or being loaded
 
-const modalityName = (code) => (code === "*" ? "All kinds together" : MODALITIES[code] ?? `Code ${code}`);
+const rootName = (code) => (code === "*" ? "All kinds together" : MODALITIES[code] ?? `Code ${code}`);
 
 /** What a prefix is called: its label, or its last code. */
 function nameOf(prefix) {
   const codes = prefix.split("-");
   if (!prefix) return "The collection";
-  if (codes.length === 1 && facts.modality_first) return modalityName(codes[0]);
+  if (codes.length === 1 && facts.modality_first) return rootName(codes[0]);
   return labels.get(prefix) || `Code ${codes.at(-1)}`;
 }
 
@@ -34,6 +35,13 @@ function showCrumbs(prefix) {
 
 /** Show the cell of a prefix; null stands for an invalid one. */
 export async function show(prefix) {
+  if (prefix !== null && prefix === shown) {
+    setTitle(`${nameOf(prefix)} · Explore`);
+    moveFocus($("cell-head").firstChild ?? $("explore-status"));
+    return; // an item of it was opened or closed
+  }
+  shown = prefix;
+  window.scrollTo(0, 0);
   running?.abort();
   const controller = (running = new AbortController());
   clear(prefix ?? "");
@@ -55,6 +63,7 @@ export async function show(prefix) {
   } catch (error) {
     if (error.name === "AbortError" || controller !== running) return;
     clear(prefix);
+    shown = null;
     showError(error.message, "Try again", () => show(prefix));
   } finally {
     if (controller === running) $("cells").removeAttribute("aria-busy");
@@ -91,6 +100,7 @@ function present(prefix, cell) {
   for (const child of cell.children) labels.set(child.prefix, child.label);
   showCrumbs(prefix);
   showHead(prefix, cell);
+  if (!$("explore").hidden) setTitle(`${nameOf(prefix)} · Explore`);
   const links = cell.children.map(cellLink);
   if (!prefix && facts.modality_first && cell.count) links.unshift(allModalitiesLink(cell));
   const single = cell.children_total <= 1 && cell.count <= MAX_ITEMS;
@@ -156,7 +166,7 @@ function showMoreButton(prefix, cell) {
 }
 
 function showItems(cell) {
-  const cards = cell.items.map((item) => card(item, { onSimilar: () => searchSimilar(item) }));
+  const cards = cell.items.map((item) => card(item));
   const title = cell.count > cell.items.length ? `Some of the ${items(cell.count)} here` : "What is here";
   $("cell-items").replaceChildren(make("h2", { text: title }), make("ol", { class: "grid" }, ...cards));
 }

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { $, items } from "./dom.js";
 
-export const facts = { items: 0, modality_first: true, levels: [] };
+export const facts = { items: 0, modalities: {}, modality_first: true, levels: [], facets: [] };
 
 export async function loadFacts() {
   try {
@@ -12,4 +12,17 @@ export async function loadFacts() {
   } catch {
     $("facts").textContent = "";
   }
+}
+
+/** Load what items can be filtered and sorted by. */
+export async function loadFacets() {
+  try {
+    facts.facets = (await api.facets()).facets;
+  } catch { /* the page works without filters */ }
+}
+
+/** Whether the collection has texts without a picture beside items with one; true if that is not known. */
+export function isMixed() {
+  const { image = 0, text = 0, pair = 0 } = facts.modalities;
+  return image + text + pair === 0 || (text > 0 && image + pair > 0);
 }

@@ -1,38 +1,40 @@
-// The search view: by words, an image or both, or for more like an item.
+// The search view: by words, an image or both, for more like an item, or by filters alone.
 
+import { addressOf } from "./address.js";
 import * as api from "./api.js";
-import { card, searchSimilar, tile } from "./cards.js";
-import { $, count, ghosts, make, moveFocus, say } from "./dom.js";
+import { $, ghosts, make, moveFocus, say, setTitle } from "./dom.js";
+import { isMixed } from "./facts.js";
+import { describeFilter, filter, showFilters, sort, watchFilters } from "./filters.js";
 import { keepImage, keptImage, preview, showChosen, watchImages } from "./image.js";
-import { openWhy } from "./why.js";
+import { find, loadSamples, present, welcome } from "./results.js";
+import { tile } from "./tiles.js";
 
-const HITS = 24;
+const KEPT = 8; // searches that one can go back to as they were left
 let image = null; // the name of the kept image to search by
 let near = null; // the id of the item to find more like
+let nearName = ""; // what it is called, once that is known
+let everything = false; // whether all items are to be listed, without a search
 let running = null; // the controller of the search under way
 let lastSearch = null; // what the results show
+const left = new Map(); // the results of earlier searches, as they were left
 
 const wanted = () => document.querySelector("input[name=want]:checked").value;
+const words = () => $("text").value.trim();
+const hasQuery = () => Boolean(near || image || words());
 
 /** The address of the search that the form describes. */
 function address() {
-  const parameters = new URLSearchParams();
-  const query = { q: $("text").value.trim(), image, i: $("instruction").value.trim() };
-  for (const [name, value] of Object.entries({ ...(near ? { near } : query), want: wanted() })) {
-    if (value) parameters.set(name, value);
-  }
-  return `#/search${`${parameters}` ? `?${parameters}` : ""}`; // older browsers know no `size`
+  const query = near ? { near } : { q: words(), image, i: $("instruction").value.trim() };
+  const chosen = { ...query, want: wanted(), filter: filter() && JSON.stringify(filter()), sort: sort(), all: everything && "1" };
+  const given = Object.entries(chosen).filter(([, value]) => value);
+  return addressOf("/search", new URLSearchParams(given));
 }
 
 /** The JSON fields of the search that the form describes, without its image. */
 function requestFields() {
-  const fields = { k: HITS };
-  const text = $("text").value.trim();
-  if (near) fields.near = near;
-  else if (text) fields.text = text;
-  if (wanted()) fields.want = wanted();
-  if ($("instruction").value.trim() && !near) fields.instruction = $("instruction").value.trim();
-  return fields;
+  const query = near ? { near } : { text: words(), instruction: $("instruction").value.trim() };
+  const fields = { ...query, want: wanted(), filter: filter(), sort: sort() };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value));
 }
 
 /** Set the form to the parameters of an address, and search. */
@@ -43,8 +45,23 @@ export function show(parameters) {
   $("instruction").value = near ? "" : parameters.get("i") ?? "";
   const radio = document.querySelector(`input[name=want][value="${CSS.escape(parameters.get("want") ?? "")}"]`);
   if (radio) radio.checked = true;
+  $("want").hidden = !isMixed() && !wanted();
+  everything = parameters.has("all");
+  showFilters(parameters.get("filter"), parameters.get("sort"), hasQuery());
   if (name !== image) history.replaceState(null, "", address()); // a reload has lost the image
+  setTitle(title());
   run();
+}
+
+/** Offer what items can be filtered by, once that is known. */
+export function showFacets() {
+  showFilters(filter() && JSON.stringify(filter()), sort(), hasQuery());
+  if (!$("search").hidden && filter()) setTitle(title()); // which knows now how to write it
+}
+
+function title() {
+  if (near) return nearName ? `Like ${nearName}` : "More like this";
+  return words() || (image ? "By a picture" : filter() ? describeFilter() : everything ? "Everything" : "Search");
 }
 
 /** Search by an item, by an image or by neither, and show it in the form. */
@@ -60,8 +77,12 @@ function choose(id, name) {
 
 function showNear(id) {
   showChosen(make("span", { class: "like", text: "like this" }), "an item", clearChosen);
+  nearName = "";
   api.item(id).then((item) => {
-    if (near === id) showChosen(tile(item, 96), item.text || item.id, clearChosen);
+    if (near !== id) return;
+    nearName = item.text || item.id;
+    showChosen(tile(item, 96), nearName, clearChosen);
+    if (!$("search").hidden) setTitle(title());
   }).catch(() => {});
 }
 
@@ -85,28 +106,51 @@ function submit() {
 
 /** Search, unless the results are those of this search already. */
 function run() {
-  const key = JSON.stringify([requestFields(), image]);
+  const key = JSON.stringify([requestFields(), image, everything]);
   if (key !== lastSearch) {
+    leave();
     lastSearch = key;
-    search(requestFields(), keptImage(image));
+    if (left.has(key)) comeBack(left.get(key));
+    else search(requestFields(), keptImage(image));
   }
   moveFocus($("search-status"));
+}
+
+/** Keep the results, to come back to them as they are. */
+function leave() {
+  if (lastSearch === null || $("results").hasAttribute("aria-busy")) return;
+  left.delete(lastSearch);
+  const [status, results] = [$("search-status"), $("results")].map((area) => [...area.childNodes]);
+  left.set(lastSearch, { status, results, kind: $("search-status").className, scroll: window.scrollY });
+  if (left.size > KEPT) left.delete(left.keys().next().value);
+}
+
+function comeBack({ status, results, kind, scroll }) {
+  running?.abort();
+  running = null;
+  $("results").removeAttribute("aria-busy");
+  $("results").replaceChildren(...results);
+  $("search-status").className = kind;
+  $("search-status").replaceChildren(...status);
+  window.scrollTo(0, scroll);
 }
 
 async function search(fields, file) {
   running?.abort();
   const controller = (running = new AbortController());
-  const empty = !fields.text && !fields.near && !file;
+  const empty = !Object.keys(fields).length && !file && !everything;
   say($("search-status"), empty ? "Loading…" : "Searching…");
   $("results").setAttribute("aria-busy", "true");
-  $("results").replaceChildren(...ghosts(empty ? 0 : 12, "tall"));
+  $("results").replaceChildren(make("ol", { class: "grid" }, ...ghosts(empty ? 0 : 12, "tall")));
+  window.scrollTo(0, 0);
   try {
-    const answer = empty
-      ? await api.cell("", { samples: HITS, signal: controller.signal })
-      : await api.search(fields, file, controller.signal);
-    if (controller !== running) return;
-    if (empty) welcome(answer);
-    else present(answer, explainer(fields, file));
+    if (empty) {
+      const collection = await loadSamples(controller.signal);
+      if (controller === running) welcome(collection);
+    } else {
+      const lists = await find(fields, file, controller.signal);
+      if (controller === running) present(lists, fields, file, waysOut(fields));
+    }
   } catch (error) {
     if (error.name === "AbortError" || controller !== running) return;
     lastSearch = null;
@@ -117,51 +161,36 @@ async function search(fields, file) {
   }
 }
 
-/** Finds the explained hit of an item, by one more search for all hits when the first is needed. */
-function explainer(fields, file) {
-  let explained = null;
-  return async (id) => {
-    explained ??= api.search({ ...fields, explain: true }, file).catch((error) => {
-      explained = null;
-      throw error;
-    });
-    return (await explained).hits.find((hit) => hit.item.id === id);
+/** What to offer if nothing was found. */
+function waysOut(fields) {
+  const anything = () => {
+    document.querySelector("input[name=want]").checked = true;
+    submit();
   };
-}
-
-function present(answer, explain) {
-  const cards = answer.hits.map((hit) => card(hit.item, {
-    hit,
-    onWhy: () => openWhy(hit, explain),
-    onSimilar: () => searchSimilar(hit.item),
-  }));
-  $("results").replaceChildren(...cards);
-  const number = answer.hits.length;
-  const message = number ? `${count(number, "item", "items")}, best first` : "Nothing was found. Perhaps with other words, or Anything?";
-  say($("search-status"), [message, ...answer.notes].join(" · "), number ? "" : "empty");
-}
-
-/** Before a search: some items of the collection. */
-function welcome(collection) {
-  if (!collection.count) {
-    say($("search-status"), "The collection is empty: add items, and they can be found at once.", "empty");
-    return;
-  }
-  say($("search-status"), "Some of what is here. Search for it, or explore the collection by its codes.");
-  $("results").replaceChildren(...collection.items.map((item) => card(item, { onSimilar: () => searchSimilar(item) })));
+  const unfiltered = () => {
+    showFilters(null, sort(), hasQuery());
+    submit();
+  };
+  return [
+    { applies: fields.filter, text: "Search without filters", run: unfiltered },
+    { applies: fields.want, text: "Search for anything", run: anything },
+  ];
 }
 
 export function start() {
   $("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    if (near && $("text").value.trim()) choose(null, null);
+    if (near && words()) choose(null, null);
+    everything = false;
     lastSearch = null;
+    left.clear(); // whoever asks again wants to know what is new
     submit();
   });
   for (const radio of document.querySelectorAll("input[name=want]")) radio.addEventListener("change", submit);
+  watchFilters(submit);
   watchImages(searchByImage);
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest?.("input, textarea, dialog");
+    const typing = event.target.closest?.("input, select, textarea, dialog");
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
       if (!location.hash.startsWith("#/search")) location.hash = "#/search";

@@ -1,9 +1,9 @@
 // "Why": the path of codes that led to a hit, level by level.
 
 import * as api from "./api.js";
-import { tile } from "./cards.js";
 import { $, ghosts, items, make, MODALITIES } from "./dom.js";
 import { facts } from "./facts.js";
+import { tile } from "./tiles.js";
 
 const percent = (share) => (share >= 0.0995 ? `${Math.round(share * 100)} %` : `${(share * 100).toPrecision(2)} %`);
 
