@@ -12,12 +12,22 @@ from genius.errors import InputError
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius doctor model/ --tree TREE --plots out/doctor/")(doctor)
+    app.command(
+        epilog="Example: genius doctor model/ --source photos/; or: genius doctor model/ --tree TREE"
+    )(doctor)
 
 
 def doctor(
     model: Annotated[Path, typer.Argument(help="The model to examine; it needs its quantizer stage.")],
-    tree: Annotated[Path, typer.Option(help="The data to examine it on: an M-BEIR tree.")],
+    tree: Annotated[Path | None, typer.Option(help="Queries with answers: an M-BEIR tree.")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(help="A collection without queries, to compare the model with exact search on."),
+    ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(help="With --source: the items' own vectors, if the model was fitted on such."),
+    ] = None,
     split: Annotated[str, typer.Option(help="The queries: train, val or test.")] = "val",
     queries: Annotated[int, typer.Option(min=1, help="The most queries of a task.")] = 500,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
@@ -34,7 +44,8 @@ def doctor(
 ) -> None:
     """Examine a model's codes: their use, recall step by step, what survives the beam, and a verdict.
 
-    Exits with 1 if the model is broken. docs/doctor.md explains each figure.
+    By the queries of a --tree; or, without any, by how much of exact search over a --source it keeps. Exits
+    with 1 if the model is broken. docs/doctor.md explains each figure.
     """
     import orjson
 
@@ -48,12 +59,18 @@ def doctor(
     from genius.progress import log_to_terminal
 
     log_to_terminal()
+    if (tree is None) == (source is None):
+        raise InputError("give --tree TREE, with queries and answers, or --source SOURCE, without any")
+    if source is not None:
+        _examine_source(model, source, vectors, queries, as_json)
+        return
     if split not in SPLITS:
         raise InputError(f"--split should be one of {', '.join(SPLITS)}, but is {split!r}")
     if code and plots is None:
         raise InputError("--code chooses what is shown: say with --plots where to put it")
     patterns = [parse_pattern(text) for text in code or ()]
     chosen: Any = split
+    assert tree is not None
     examined = examine(Tree(tree), Model.open(model), cache=default_cache(), split=chosen, queries=queries)
     if as_json:
         typer.echo(orjson.dumps(json_of(examined.health, examined.verdict)).decode())
@@ -65,6 +82,29 @@ def doctor(
         for path in write_report_images(examined, plots, patterns):
             typer.echo(path, err=True)
     if examined.verdict.state == "broken":
+        raise typer.Exit(1)
+
+
+def _examine_source(model: Path, source: Path, vectors: Path | None, queries: int, as_json: bool) -> None:
+    """Print how much of exact search a model keeps on a collection, and the verdict."""
+    import orjson
+
+    from genius.data.read import read
+    from genius.doctor.unlabelled import examine_unlabelled, judge_overlap, overlap_json, overlap_table
+    from genius.encode.pipeline import default_cache
+    from genius.model import Model
+    from genius.runtime import cores
+
+    items = read(source, vectors=vectors)
+    opened = Model.open(model)
+    overlap = examine_unlabelled(items, opened, cache=default_cache(), workers=cores(), queries=queries)
+    verdict = judge_overlap(overlap)
+    if as_json:
+        typer.echo(orjson.dumps(overlap_json(overlap, verdict)).decode())
+    else:
+        overlap_table(overlap).print()
+        _print_verdict(verdict)
+    if verdict.state == "broken":
         raise typer.Exit(1)
 
 

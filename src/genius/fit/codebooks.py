@@ -49,7 +49,10 @@ def fit_quantizer(
     beams: int = BEAMS,
     levels: int = LEVELS,
 ) -> Quantizer:
-    """A quantizer for items by their vectors [n, width] and modality [n]; the modality is the first code."""
+    """A quantizer for items by their vectors [n, width] and modality [n]; the modality is the first code.
+
+    `rounds` is how often codes and codebooks are refined in turns, `beams` how many partial sums coding keeps.
+    """
     centres = np.tile(vectors.mean(0, dtype=np.float64), (len(MODALITIES), 1)).astype(np.float32)
     centres = means_by(vectors, modality, centres)
     residuals = vectors - centres[modality]

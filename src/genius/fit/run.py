@@ -15,7 +15,7 @@ from genius.data.records import Item
 from genius.decode.onnx_decoder import DECODER_FILES
 from genius.encode.pipeline import default_cache
 from genius.fit.base import open_base
-from genius.fit.codebooks import fit_quantizer
+from genius.fit.codebooks import BEAMS, ROUNDS, fit_quantizer
 from genius.fit.overlap import mean_overlap
 from genius.fit.sample import LARGEST, draw, embed_sample
 from genius.fit.tuning import Tuning, tune
@@ -62,10 +62,13 @@ def fit_model(
     trust_remote_code: bool = False,
     offline: bool = False,
     most: int = LARGEST,
+    rounds: int = ROUNDS,
+    beams: int = BEAMS,
 ) -> FittedModel:
     """Fit a model to items by an encoder (see `genius.fit.base`), and write it to `out`.
 
-    At most `most` items, drawn evenly, are embedded and fitted to. Raises InputError for no items, none that
+    At most `most` items, drawn evenly, are embedded and fitted to; `rounds` and `beams` are those of
+    `fit_quantizer`. Raises InputError for no items, none that
     can be read, or a name that stands for no encoder.
     """
     out, random = Path(out), np.random.default_rng(seed)
@@ -89,7 +92,7 @@ def fit_model(
             inputs = space.moved(inputs, whole=whole)
         # what an index keeps of them, so that codes are fitted to what they will be compared with
         vectors = inputs.embeddings.astype(np.float16).astype(np.float32)
-        quantizer = fit_quantizer(vectors, embedded.modality, random=random)
+        quantizer = fit_quantizer(vectors, embedded.modality, random=random, rounds=rounds, beams=beams)
         codes = quantizer.codes(vectors, embedded.modality)
         tuning = tune(quantizer, vectors, embedded.modality, codes, random=random)
         _write(out, base, space, quantizer, tuning, len(vectors))
