@@ -4,10 +4,10 @@
     python benchmarks/fit.py --vectors 100000
 
 With a tree, a model is fitted to its items by the encoder, without a look at its queries; then the queries
-of the split are searched: hit rates @5 in the wanted modality of the union pool, and as a ratio to exact search
-by the same embeddings. Beside it the overlap with exact search's ten nearest, which needs no queries, and the
-same codes without refinement (greedy residual k-means). With --vectors, that many made-up vectors of 512
-numbers are fitted: seconds, and the most memory.
+of the split are searched: hit rates @5 in the wanted modality of the union pool, and as a ratio to exact
+search by the same embeddings. Beside it the overlap with exact search's ten nearest, which needs no queries,
+and the same codes without refinement (greedy residual k-means). With --vectors, that many made-up vectors of
+512 numbers are fitted: seconds, and the most memory.
 """
 
 from __future__ import annotations

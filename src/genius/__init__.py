@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from genius.client.client import Client
     from genius.data.read import Collection, read
-    from genius.data.records import ImageBytes, ImageFile, Item, Modality, Query
+    from genius.data.records import ImageBytes, ImageFile, Item, Modality, Query, Vectors
     from genius.errors import DamagedError, GeniusError, InputError, MismatchError, MissingError
     from genius.index.hits import Hit, Hits
     from genius.index.index import Index
@@ -36,6 +36,7 @@ _HOMES = {
     "Modality": "genius.data.records",
     "Model": "genius.model",
     "Query": "genius.data.records",
+    "Vectors": "genius.data.records",
     "read": "genius.data.read",
 }
 
@@ -56,6 +57,7 @@ __all__ = [
     "Modality",
     "Model",
     "Query",
+    "Vectors",
     "__version__",
     "read",
 ]

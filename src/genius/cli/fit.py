@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from genius.data.collection import Collection
+    from genius.model import Model
 
 
 def register(app: typer.Typer) -> None:
@@ -41,6 +45,14 @@ def fit(
     ] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first item that can't be read.")] = False,
     seed: Annotated[int, typer.Option(help="The seed of what is drawn at random.")] = 0,
+    learn: Annotated[
+        bool,
+        typer.Option(
+            "--learn",
+            help="First train the encoder's heads on what the collection says of itself: captions, titles, "
+            "alt texts, names of files and folders.",
+        ),
+    ] = False,
     offline: Annotated[
         bool, typer.Option("--offline", help="Fetch nothing, not even the built-in encoder on first use.")
     ] = False,
@@ -60,11 +72,12 @@ def fit(
     from genius.progress import log_to_terminal
     from genius.runtime import cores
 
-    log_to_terminal()
+    log_to_terminal(verbose=learn)
     collection = read(source, root=root, strict=strict, vectors=vectors)
+    base = _learn(collection, encoder, out, seed) if learn else encoder
     fitted = fit_model(
         collection,
-        encoder,
+        base,
         out,
         workers=workers or cores(),
         seed=seed,
@@ -81,3 +94,22 @@ def fit(
     show_failures((collection.failures, fitted.failures))
     given = f" --vectors {vectors}" if vectors else ""
     typer.echo(f"next: genius index {source}{given} -m {out} -o index/")
+
+
+def _learn(collection: Collection, encoder: str, out: Path, seed: int) -> Model:
+    """The encoder with heads that learned from the collection's own pairs."""
+    from genius.cli.show import show_failures
+    from genius.data.collection import Failures
+    from genius.errors import require
+
+    require("torch", "train", "learning from a collection")
+    from genius.train.weak_supervision import learn_from
+
+    failures = Failures()
+    work = out.with_name(f"{out.name}-training")
+    model, data = learn_from(collection, encoder, work, report=failures.add, seed=seed)
+    typer.echo(
+        f"learned from {data.train_queries:,} pairs that the collection holds, {data.val_queries:,} held out"
+    )
+    show_failures(failures.count, failures.first)
+    return model

@@ -51,7 +51,7 @@ def fit_quantizer(
 ) -> Quantizer:
     """A quantizer for items by their vectors [n, width] and modality [n]; the modality is the first code.
 
-    `rounds` is how often codes and codebooks are refined in turns, `beams` how many partial sums coding keeps.
+    `rounds` is how often codes and codebooks are refined, `beams` how many partial sums coding keeps.
     """
     centres = np.tile(vectors.mean(0, dtype=np.float64), (len(MODALITIES), 1)).astype(np.float32)
     centres = means_by(vectors, modality, centres)
