@@ -98,7 +98,7 @@ def fit(
 
 def _learn(collection: Collection, encoder: str, out: Path, seed: int) -> Model:
     """The encoder with heads that learned from the collection's own pairs."""
-    from genius.cli.show import show_failures
+    from genius.cli.source import show_failures
     from genius.data.collection import Failures
     from genius.errors import require
 
@@ -111,5 +111,5 @@ def _learn(collection: Collection, encoder: str, out: Path, seed: int) -> Model:
     typer.echo(
         f"learned from {data.train_queries:,} pairs that the collection holds, {data.val_queries:,} held out"
     )
-    show_failures(failures.count, failures.first)
+    show_failures((failures,))
     return model

@@ -120,7 +120,8 @@ def _best(result: RankedItems, reranked: bool) -> np.ndarray:
 def judge_overlap(overlap: Overlap) -> Verdict:
     """Healthy, weak or broken by what codes keep of exact search."""
     reranked, codes = mean_overlap(overlap.reranked), mean_overlap(overlap.codes)
-    broken, weak = [], []
+    broken: list[Reason] = []
+    weak: list[Reason] = []
     for share, what, low, lowest in (
         (reranked, "A search, re-ranked,", RERANKED_WEAK, RERANKED_BROKEN),
         (codes, "Codes alone", CODES_WEAK, CODES_BROKEN),

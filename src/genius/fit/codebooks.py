@@ -14,7 +14,6 @@ import numpy as np
 from genius.data.records import MODALITIES
 from genius.fit.kmeans import kmeans, means_by, nearest_centres
 from genius.progress import bar
-from genius.quantize.beam_coding import BeamCoding
 from genius.quantize.quantizer import Quantizer
 
 LEVELS = 8
@@ -59,7 +58,8 @@ def fit_quantizer(
     books = _residual_kmeans(residuals, codes_per_level(len(vectors)), levels, random)
     with bar("refining codebooks", total=rounds, unit="rounds") as shown:
         for _ in range(rounds):
-            books = _refined(residuals, books, BeamCoding(books, beams).codes(residuals))
+            codes = Quantizer(books, modality_code="none", beams=beams).codes(residuals)
+            books = _refined(residuals, books, codes)
             shown.advance(1)
     return Quantizer([centres, *books], modality_code="given", beams=beams)
 
