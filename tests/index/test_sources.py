@@ -150,6 +150,19 @@ def test_two_tables_with_the_same_ids(index: MadeUpIndex, tmp_path: Path) -> Non
     assert item is not None and item.text == "New shoe."
 
 
+def test_a_source_with_a_prefix_may_replace_after_all(index: MadeUpIndex, tmp_path: Path) -> None:
+    (tmp_path / "may.csv").write_text("id,text\n1,Shoe.\n2,Hat.\n")
+    (tmp_path / "june.csv").write_text("id,text\n2,New hat.\n3,Belt.\n")
+    index.add(tmp_path / "may.csv")
+    assert index.add(tmp_path / "june.csv").prefix == "june/"
+    report = index.add(tmp_path / "june.csv", replace=True)
+    assert (report.prefix, report.added, report.replaced) == ("", 1, 1)
+    assert {item.id: item.text for item in index} == {"1": "Shoe.", "2": "New hat.", "3": "Belt."}
+    report = index.add(tmp_path / "june.csv")
+    assert (report.prefix, report.known, report.added) == ("", 2, 0)
+    assert describe(index.path, verify=True)["items"] == 3
+
+
 def test_items_keep_the_ids_that_they_were_given(index: MadeUpIndex, tmp_path: Path) -> None:
     photos = write_files(tmp_path / "photos", "1.jpg")
     index.add(photos)

@@ -113,10 +113,11 @@ class Catalogue(Database):
         sources: list[dict[str, str]] = self.settings().get("sources", [])
         return sources
 
-    def has_prefix(self, prefix: str) -> bool:
-        """Whether an id begins with this prefix, which ends in a slash."""
+    def keys_with_prefix(self, prefix: str, most: int = -1) -> list[int]:
+        """The item keys of ids that begin with a prefix, which ends in a slash; at most so many."""
         beyond = prefix[:-1] + chr(ord("/") + 1)
-        return bool(self._query("SELECT 1 FROM items WHERE id >= ? AND id < ? LIMIT 1", prefix, beyond))
+        query = "SELECT item_key FROM items WHERE id >= ? AND id < ? LIMIT ?"
+        return [key for (key,) in self._query(query, prefix, beyond, most)]
 
     def state(self) -> State:
         """The version, and the next numbers to be given out."""

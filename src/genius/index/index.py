@@ -28,7 +28,6 @@ import numpy as np
 from genius import __version__
 from genius.data.collection import Collection, Failures, Report
 from genius.data.images import image_source
-from genius.data.mbeir import Tree
 from genius.data.read import read, read_table
 from genius.data.records import MODALITIES, ImageSource, Item, Modality, Query, Vectors
 from genius.encode import pipeline
@@ -483,11 +482,6 @@ class Index:
         if isinstance(items, str | Path):
             items = read(items, strict=strict)
         with self._writing() as writer, self._item_encoder(cache, workers) as encode:
-            if isinstance(items, Tree):
-                prompts = items.instructions.wanted_by_prompt()
-                self._catalogue.add_instructions(
-                    {prompt: MODALITIES.index(want) for prompt, want in prompts.items()}
-                )
             if isinstance(items, Collection):
                 collection, items = items, attach(self._catalogue, items, replacing=replace)
                 if path:  # nobody else can look at what it could not read

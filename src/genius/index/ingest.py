@@ -26,7 +26,7 @@ from genius.index.catalogue import Catalogue
 from genius.index.entries import Entry, entry_of, image_hash_of, item_of, must_be_kept
 from genius.index.item_encoder import EncodedItems, EncodeItems
 from genius.index.segments import Block
-from genius.index.sources import SourceItems
+from genius.index.sources import SourceItems, drop_former_items
 from genius.index.writer import SegmentWriter, SpillFile
 from genius.progress import bar
 
@@ -101,6 +101,8 @@ class Ingest:
                 if source is not None:
                     valid = [item for item in valid if self._may_replace(item, stored, source)]
                 self._take(valid, stored)
+        if source is not None:
+            drop_former_items(self._catalogue, source)
         return self._report
 
     def update(self, changes: Iterable[Change], total: int | None = None) -> Added:

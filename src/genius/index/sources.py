@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from genius.data.collection import Collection
 from genius.data.folder import Folder
-from genius.data.records import ImageFile, ImageInTar, ImageSource, Item
+from genius.data.mbeir import Tree
+from genius.data.records import MODALITIES, ImageFile, ImageInTar, ImageSource, Item
 from genius.errors import InputError
 from genius.index.entries import Entry, image_hash_of, item_of
 
@@ -48,12 +49,14 @@ class SourceItems:
         source: the source that they belong to.
         inner: where the collection is within the source's folder, as a prefix of paths; usually empty.
         replacing: whether items of other sources with these ids are to be replaced.
+        former_prefix: what ids of the source began with until now, if they are to be replaced, too.
     """
 
     collection: Collection
     source: Source
     inner: str = ""
     replacing: bool = False
+    former_prefix: str = ""
 
     @property
     def prefix(self) -> str:
@@ -83,12 +86,21 @@ class SourceItems:
 
 
 def attach(catalogue: Catalogue, collection: Collection, *, replacing: bool) -> SourceItems:
-    """The collection as a source of the index, which is recorded before anything is added."""
+    """The collection as a source of the index, which is recorded before anything is added.
+
+    Of an M-BEIR tree, the instructions are recorded too, with the modality that each asks for.
+    """
+    if isinstance(collection, Tree):
+        wanted = collection.instructions.wanted_by_prompt()
+        catalogue.add_instructions({prompt: MODALITIES.index(want) for prompt, want in wanted.items()})
     known = [Source(**fields) for fields in catalogue.sources()]
     path = collection.path.resolve()
     for source in known:
         if Path(source.path) == path:
-            return SourceItems(collection, source, replacing=replacing)
+            if not replacing:
+                return SourceItems(collection, source)
+            plain = replace(source, prefix="")
+            return SourceItems(collection, plain, replacing=True, former_prefix=source.prefix)
     outer = _outer_folder(known, path) if isinstance(collection, Folder) else None
     if outer is not None:
         inner = path.relative_to(outer.path).as_posix() + "/"
@@ -99,6 +111,15 @@ def attach(catalogue: Catalogue, collection: Collection, *, replacing: bool) -> 
     source = Source(str(path), collection.kind, prefix)
     catalogue.keep_sources([asdict(entry) for entry in (*known, source)])
     return SourceItems(collection, source, replacing=replacing)
+
+
+def drop_former_items(catalogue: Catalogue, items: SourceItems) -> None:
+    """Remove what a source had under its prefix, after the same items were added without it."""
+    if items.former_prefix:
+        catalogue.remove(catalogue.keys_with_prefix(items.former_prefix))
+        known = [Source(**fields) for fields in catalogue.sources()]
+        kept = [items.source if source.path == items.source.path else source for source in known]
+        catalogue.keep_sources([asdict(source) for source in kept])
 
 
 def is_in_use(item: Item, old: Entry, catalogue: Path) -> bool:
@@ -148,7 +169,7 @@ def _free_prefix(catalogue: Catalogue, known: list[Source], path: Path) -> str:
     taken = {source.prefix for source in known}
     for number in itertools.count(1):
         prefix = f"{name}/" if number == 1 else f"{name}-{number}/"
-        if prefix not in taken and not catalogue.has_prefix(prefix):
+        if prefix not in taken and not catalogue.keys_with_prefix(prefix, most=1):
             return prefix
     raise AssertionError("counting has no end")
 
