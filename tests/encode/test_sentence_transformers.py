@@ -98,6 +98,11 @@ def test_image_and_text_in_one_call(pair_folder: Path) -> None:
     close(mixed[2], own.encode_query([IMAGES[1]])[0])
 
 
+def test_opening_a_model_prints_nothing(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    open_model(folder)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_which_texts_are_cut(folder: Path) -> None:
     assert open_model(folder).too_long(["cat", "dog " * 30, ""]) == [False, True, False]
 

@@ -62,7 +62,7 @@ def model_folder(source: Path | str) -> Path:
             folder = Path(hub.snapshot_download(str(source), allow_patterns=[*small, _OLD_WEIGHTS]))
     except Exception as error:  # the hub has many ways to fail
         raise MissingError(
-            f"{source} is neither a folder here nor to be had from the hub ({_first_line(error)}): "
+            f"{source} is neither a folder here nor to be had from the hub ({first_line(error)}): "
             "give the folder of a model, or fetch it where there is a network"
         ) from error
     return folder
@@ -104,7 +104,7 @@ class ClipFolder:
         files = _weights(self.path)
         if not files:
             raise InputError(f"holds no weights ({_SAFE_WEIGHTS[0]} or {_OLD_WEIGHTS})", path=self.path)
-        with _quiet(transformers):
+        with quiet(transformers):
             try:
                 if files[0].name == _OLD_WEIGHTS:  # a pickle: only our own reader touches it
                     state = {k: torch.from_numpy(v) for k, v in read_checkpoint(files[0]).items()}
@@ -116,7 +116,7 @@ class ClipFolder:
             except InputError:
                 raise
             except Exception as error:  # so has transformers
-                raise InputError(f"can't be loaded ({_first_line(error)})", path=self.path) from error
+                raise InputError(f"can't be loaded ({first_line(error)})", path=self.path) from error
         if missing := sorted(report["missing_keys"]):
             raise InputError(
                 f"lacks {len(missing)} weights, such as {', '.join(missing[:3])}", path=self.path
@@ -172,19 +172,19 @@ def open_tokenizer(folder: Path) -> Any:
     transformers = require("transformers", "clip", PURPOSE)
     if not any((folder / name).is_file() for name in TOKENIZER_FILES):
         raise InputError(f"holds no tokenizer ({', '.join(TOKENIZER_FILES[:3])} …)", path=folder)
-    with _quiet(transformers):
+    with quiet(transformers):
         try:
             return transformers.AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False
             )
         except ImportError as error:
             raise MissingError(
-                f"the tokenizer in {folder} needs another package ({_first_line(error)}): "
+                f"the tokenizer in {folder} needs another package ({first_line(error)}): "
                 "install it with: pip install sentencepiece protobuf"
             ) from error
         except Exception as error:
             raise InputError(
-                f"holds a tokenizer that can't be opened ({_first_line(error)})", path=folder
+                f"holds a tokenizer that can't be opened ({first_line(error)})", path=folder
             ) from error
 
 
@@ -227,7 +227,7 @@ def _relevant(config: Json) -> Json:
 
 
 @contextlib.contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
+def quiet(transformers: Any) -> Iterator[None]:
     """Silence the progress bars and reports of transformers; errors are raised as usual."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -241,5 +241,6 @@ def _quiet(transformers: Any) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error says, without what follows."""
     return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import orjson
 
+from genius.encode.clip_folder import first_line, quiet
 from genius.errors import InputError, MissingError, require
 
 if TYPE_CHECKING:
@@ -135,21 +136,22 @@ def open_model(
     if threads is not None:
         require("torch", "sentence-transformers", PURPOSE).set_num_threads(threads)
     try:
-        model = library.SentenceTransformer(
-            str(source),
-            device="cpu",
-            trust_remote_code=trust_remote_code,
-            local_files_only=folder.is_dir(),
-        )
+        with quiet(require("transformers", "sentence-transformers", PURPOSE)):
+            model = library.SentenceTransformer(
+                str(source),
+                device="cpu",
+                trust_remote_code=trust_remote_code,
+                local_files_only=folder.is_dir(),
+            )
     except Exception as error:  # the library has no errors of its own
         if "trust_remote_code" in str(error):
             raise _code_error(source) from error
         if folder.is_dir():
             raise InputError(
-                f"is no model of sentence-transformers: {_first_line(error)}", path=folder
+                f"is no model of sentence-transformers: {first_line(error)}", path=folder
             ) from error
         raise MissingError(
-            f"cannot get the model {str(source)!r} of sentence-transformers: {_first_line(error)}; "
+            f"cannot get the model {str(source)!r} of sentence-transformers: {first_line(error)}; "
             "download it and give its folder"
         ) from error
     model.eval()
@@ -203,7 +205,3 @@ def _fingerprint(source: Path | str, model: Any) -> str:
         digest.update(tensor.detach().cpu().float().numpy().tobytes())
     digest.update(orjson.dumps({name: model.prompts[name] for name in sorted(model.prompts or {})}))
     return digest.hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
