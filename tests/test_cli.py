@@ -40,6 +40,25 @@ def test_version_and_help() -> None:
     assert "Example: genius show photos/" in " ".join(run("show", "--help").stdout.split())
 
 
+def test_help_is_short_too_and_the_package_is_a_command() -> None:
+    for arguments in ([], ["show"], ["bench"], ["bench", "speed"]):
+        assert run(*arguments, "-h").stdout == run(*arguments, "--help").stdout
+    module = subprocess.run(
+        [sys.executable, "-m", "genius", "--version"], capture_output=True, text=True, check=True
+    )
+    assert module.stdout == run("--version").stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_options(shell: str) -> None:
+    environment = {**os.environ, "_GENIUS_COMPLETE": f"complete_{shell}"}
+    words = "genius search --wa"
+    environment |= {"COMP_WORDS": words, "COMP_CWORD": "2", "_TYPER_COMPLETE_ARGS": words}
+    environment |= {"_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    shown = subprocess.run(GENIUS, capture_output=True, text=True, env=environment, check=False)
+    assert "--want" in shown.stdout
+
+
 def test_show_a_folder(tmp_path: Path) -> None:
     for name in ("a.jpg", "b/c.png"):
         write_square(tmp_path / "photos" / name)
@@ -128,6 +147,16 @@ def test_show_an_artifact(tmp_path: Path) -> None:
     assert "is damaged" in run("show", path, code=1).stderr
 
 
+def test_show_a_model_in_words(coded_model: Path) -> None:
+    shown = run("show", coded_model).stdout
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    for line in ("stages encoder, quantizer", "codes 3 × 16 × 16 × 16", "width of embeddings"):
+        assert any(shown_line.startswith(line) for shown_line in lines), line
+    assert "{" not in shown and "[" not in shown
+    assert "settings all of them: genius show --json" in lines
+    assert json.loads(run("show", coded_model, "--json").stdout)["settings"]["recipe"]["encoder"]
+
+
 def test_an_error_is_one_sentence(tmp_path: Path) -> None:
     shown = run("show", tmp_path / "nowhere", code=2)
     assert shown.stderr == f"error: {tmp_path}/nowhere: there is nothing here\n"
@@ -136,7 +165,14 @@ def test_an_error_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe with a name")
-def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["show"], "stopped\n"),
+        (["encode", "-o", "features"], "stopped; run the same command again to go on\n"),
+    ],
+)
+def test_ctrl_c_exits_with_130_and_says_how_to_go_on(tmp_path: Path, command: list[str], said: str) -> None:
     """The command waits for lines of a pipe that nobody writes to, so it is certainly at work."""
     pipe = tmp_path / "endless.jsonl"
     os.mkfifo(pipe)
@@ -144,17 +180,17 @@ def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
 import signal; signal.signal(signal.SIGINT, signal.default_int_handler)  # (who runs this may ignore it)
 import pathlib, genius.data.tables as tables
 tables.open_bytes = lambda path: path.open("rb")  # (a pipe has no size)
-import sys; sys.argv = ["genius", "show", {str(pipe)!r}]
+import sys; sys.argv = ["genius", *{command!r}, {str(pipe)!r}]
 from genius.cli import main; main()
 """
-    command = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     with pipe.open("wb") as writer:  # returns when the command has opened its end
         writer.write(b'{"id": "a", "text": "x"}\n')
         writer.flush()
-        command.send_signal(signal.SIGINT)
-        _, shown = command.communicate(timeout=30)
-    assert command.returncode == 130
-    assert "Traceback" not in shown
+        process.send_signal(signal.SIGINT)
+        _, shown = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert shown == said
 
 
 def test_search_and_serve_have_the_library_defaults() -> None:

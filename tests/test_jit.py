@@ -1,12 +1,13 @@
-"""Compiled loops where nothing can be cached: they work, and the user is told once."""
+"""Compiled loops: they work where nothing can be cached, and the user is told what takes so long."""
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 from numba.core import caching
 
-from genius import jit
+from genius import jit, progress
 
 
 def test_loops_are_compiled_anew_where_they_cannot_be_cached(
@@ -28,3 +29,27 @@ def test_loops_are_compiled_anew_where_they_cannot_be_cached(
         "that can be written to"
     ]
     jit._warn_not_cached.cache_clear()
+
+
+def test_compiling_is_announced_once_and_only_where_it_happens(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(jit._announcement, "announced", False)
+    monkeypatch.setattr(progress, "_silenced", False)
+
+    def double(value: float) -> float:
+        return 2 * value
+
+    try:
+        loop = numba.njit(double)
+        assert capsys.readouterr().err == ""
+        assert (loop(1), loop(1.5), loop(2)) == (
+            2,
+            3.0,
+            4,
+        )  # compiled twice: for whole numbers, and for others
+        assert capsys.readouterr().err.splitlines() == [
+            "Compiling loops for this machine, once: about 10 seconds"
+        ]
+    finally:
+        event.unregister("numba:compile", announcement)  # type: ignore[no-untyped-call]

@@ -145,6 +145,25 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         name = module.split(".", maxsplit=1)[0]
         if error.name is not None and error.name.split(".", maxsplit=1)[0] != name:
             raise  # the module is installed, but one of its own imports is broken: hiding that helps nobody
-        raise MissingError(
-            f"{purpose} needs {name}; install it with: pip install 'genius-search[{extra}]'"
-        ) from None
+        raise MissingError(f"{purpose} needs {name}; install it with: {_install_command(extra)}") from None
+
+
+def _install_command(extra: str) -> str:
+    """What installs an extra of this package in the way in which the package itself was installed."""
+    import json
+    from importlib import metadata
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        source = metadata.distribution("genius-search").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return f"pip install '.[{extra}]', in a clone of genius"
+    if source is None:
+        return f"pip install 'genius-search[{extra}]'"
+    described = json.loads(source)
+    url, folder = described["url"], Path(unquote(urlsplit(described["url"]).path))
+    if url.startswith("file:") and folder.is_dir():
+        editable = "-e " if described.get("dir_info", {}).get("editable") else ""
+        return f"pip install {editable}'{folder}[{extra}]'"
+    version_control = f"{described['vcs_info']['vcs']}+" if "vcs_info" in described else ""
+    return f"pip install 'genius-search[{extra}] @ {version_control}{url}'"

@@ -1,7 +1,7 @@
 """Loops compiled to machine code by numba, where numpy has no operation for them.
 
 They are compiled once per machine and cached beside their file (or in the user's cache folder, or in
-NUMBA_CACHE_DIR), release the interpreter's lock, and start no threads.
+NUMBA_CACHE_DIR), which is said on standard error; they release the interpreter's lock, and start no threads.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import event
+
+from genius.progress import tell
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +33,26 @@ def compiled_fastmath(function: Kernel) -> Kernel:
     Only for finite numbers, and where the last digits don't matter.
     """
     return _compile(function, fastmath={"reassoc", "contract", "nnan", "ninf", "nsz"})
+
+
+class _Announcement(event.Listener):
+    """Says once that loops are being compiled, as the first search otherwise seems to hang."""
+
+    def __init__(self) -> None:
+        self.announced = False
+
+    def on_start(self, event: event.Event) -> None:
+        """A loop that is in no cache is going to be compiled."""
+        if not self.announced:
+            self.announced = True
+            tell("Compiling loops for this machine, once: about 10 seconds")
+
+    def on_end(self, event: event.Event) -> None:
+        """It is compiled."""
+
+
+_announcement = _Announcement()
+event.register("numba:compile", _announcement)  # type: ignore[no-untyped-call]
 
 
 def _compile(function: Kernel, **options: Any) -> Kernel:

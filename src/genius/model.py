@@ -244,6 +244,11 @@ class Model:
             return [read(query.text) for query in queries], [read(query.instruction) for query in queries]
         return [query_text(query) for query in queries], [""] * len(queries)
 
+    def unread_words(self, texts: Sequence[str]) -> list[list[str]]:
+        """The words of each text that the encoder can't read, as far as it says so."""
+        encoder = self.encoder
+        return encoder.unread_words(texts) if isinstance(encoder, lite.Lite) else [[] for _ in texts]
+
     def retargeted(self, inputs: FusionInputs, rows: np.ndarray, want: np.ndarray) -> FusionInputs:
         """The queries at `rows` [n], each as if it asked for the modality `want` [n]; -1 changes nothing."""
         named = inputs[rows]

@@ -3,8 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageFont
 
+from genius.data import contact_sheet as sheets
 from genius.data.contact_sheet import GAP, TILE, Tile, contact_sheet, save, stack, tile_of
 from genius.data.records import ImageBytes, Item
 from tests.pictures import square
@@ -48,6 +49,29 @@ def test_texts_captions_and_titles_are_drawn() -> None:
     for tile in (Tile(None, "a caption"), Tile(None, "", "a text")):
         assert colours(contact_sheet([tile], columns=1)) > 2
     assert contact_sheet([Tile(None, "")], columns=1, title="a title").height > plain.height
+
+
+def drawn(text: str) -> bytes:
+    return contact_sheet([Tile(None, text)], columns=1).tobytes()
+
+
+BOX = "\uffff"
+"""A letter that no font has."""
+
+
+@pytest.mark.parametrize("fonts", [True, False])
+def test_letters_beyond_ascii_are_never_boxes(fonts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not fonts:
+        monkeypatch.setattr(sheets, "_system_fonts", lambda size: ())
+    if not fonts or not sheets._system_fonts(13):
+        assert drawn("Häuser, Straße, Łódź, œuvre") == drawn("Hauser, Strasse, Lodz, oeuvre")
+    own = ImageFont.load_default(sheets.FONT_SIZE)
+    for text in ("Häuser", "ß", "日本", BOX, "Ω"):
+        written, font = sheets._drawable(text, sheets.FONT_SIZE)
+        box = bytes(font.getmask(BOX))
+        assert not [letter for letter in written if bytes(font.getmask(letter)) == box], text
+    assert sheets._drawable("plain ASCII", sheets.FONT_SIZE)[1].getname() == own.getname()
+    assert drawn(BOX) == drawn("?")
 
 
 @pytest.mark.parametrize(

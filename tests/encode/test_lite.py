@@ -56,3 +56,19 @@ def test_long_texts_are_truncated(encoder: lite.Lite) -> None:
 def test_without_weights_the_command_that_gets_them_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match="get it with genius fetch"):
         lite.build(tmp_path / "towers", weight_folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "unread"),
+    [
+        ("a red square", []),
+        ("unknown English words, 30 % off", []),
+        ("собака на пляже", ["собака", "на", "пляже"]),
+        ("a red 🐱 square", ["🐱"]),
+        ("red 日本 and متجر", ["日本", "متجر"]),
+    ],
+)
+def test_words_in_other_scripts_and_emoji_are_not_read(
+    encoder: lite.Lite, text: str, unread: list[str]
+) -> None:
+    assert encoder.unread_words([text, ""]) == [unread, []]

@@ -92,8 +92,8 @@ def test_paths_alone_are_one_a_line(index: Path, folder: Path) -> None:
     expected = [hit["item"]["path"] for hit in answer(index, "red")["hits"]]
     assert shown.stdout.splitlines() == [path for path in expected if path is not None]
     assert len(shown.stdout.splitlines()) == 3
-    assert shown.stderr == "note: 2 hits have no image file of their own\n"
-    assert run(index, "red", "--paths", "--filter", "price=5").stderr == ""
+    assert shown.stderr.endswith("note: 2 hits have no image file of their own\n")
+    assert "note" not in run(index, "red", "--paths", "--filter", "price=5").stderr
 
 
 def test_other_programs_get_lines_of_columns(index: Path) -> None:

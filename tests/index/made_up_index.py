@@ -63,6 +63,10 @@ class MadeUpModel:
         """The modality is the first code."""
         return np.full(count, want)
 
+    def unread_words(self, texts: Sequence[str]) -> list[list[str]]:
+        """Everything is read."""
+        return [[] for _ in texts]
+
     def query_texts(self, queries: Sequence[Query]) -> tuple[list[str], list[str]]:
         """Of text and instruction."""
         return [query.text or "" for query in queries], [query.instruction or "" for query in queries]

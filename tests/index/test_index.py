@@ -260,6 +260,18 @@ def test_a_text_that_is_too_long_is_cut_with_a_note(index: Index) -> None:
     assert index.search("red", k=2).notes == ()
 
 
+def test_what_was_not_understood_is_said(index: Index) -> None:
+    assert index.search("собака на пляже", k=2).notes == (
+        "nothing of this text was understood: the encoder reads English",
+    )
+    assert index.search("a 🐱 red square, 日本", k=2).notes == (
+        "not understood: 🐱, 日本; the encoder reads English",
+    )
+    many = index.search("red " + " ".join("абвгдежз"), k=2).notes
+    assert many == ("not understood: а, б, в, г, д, …; the encoder reads English",)
+    assert index.search("a naive cafe in Zurich", k=2).notes == ()
+
+
 def test_bad_input_is_refused(index: Index, tmp_path: Path) -> None:
     (tmp_path / "no.jpg").write_bytes(b"no picture")
     for wrong, message in (

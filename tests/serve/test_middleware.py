@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import pytest
 
 from genius import Index
+from genius.serve.access_log import open_access_log
 from genius.serve.config import Limits, Settings
 from tests.serving import Serve, refused
 
@@ -78,3 +80,27 @@ def test_a_bug_is_answered_without_its_details(
     assert error == {"kind": "internal", "message": "something went wrong here; the service goes on"}
     assert "ZeroDivisionError" in caplog.text
     assert client.get("/health").status_code == 200
+
+
+def test_the_access_log_has_a_line_for_each_request_without_what_was_searched_for(
+    serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(read_only=True).post("/search", json={"text": "a secret"})
+    assert capsys.readouterr().out == ""  # it is off, unless it is wanted
+    client = serve(read_only=True, access_log=True)
+    open_access_log()
+    client.post("/search", json={"text": "a secret"})
+    client.get("/items?after=0&limit=1")
+    client.get("/items/gone%0A127.0.0.1%20GET%20/forged")
+    client.post("/search", content=b"{")
+    lines = [line.split(" ") for line in capsys.readouterr().out.splitlines()]
+    assert [line[2:5] for line in lines] == [
+        ["POST", "/search", "200"],
+        ["GET", "/items", "200"],
+        ["GET", "/items/gone%0A127.0.0.1%20GET%20/forged", "404"],
+        ["POST", "/search", "415"],
+    ]
+    for when, who, *_, milliseconds, unit in lines:
+        assert datetime.datetime.fromisoformat(when).tzinfo is not None
+        assert who == "testclient"
+        assert float(milliseconds) >= 0 and unit == "ms"

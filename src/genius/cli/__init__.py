@@ -32,12 +32,18 @@ app = typer.Typer(
     name="genius",
     help="One search over pictures, texts and both together, by generating identifiers.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
     epilog="Every command has an example: genius COMMAND --help. --debug shows the traceback of an error.",
 )
 for command in (show, fetch, encode, fit, train, doctor, index, change, search, serve, evaluate, bench, demo):
     command.register(app)
+
+
+STOPPED = 130
+"""The exit code after Ctrl-C."""
+RESUMABLE = ("index", "add", "encode", "train", "demo")
+"""Commands that go on where they were stopped, if they are run again."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -63,7 +69,14 @@ def main() -> None:
     debug = "--debug" in sys.argv[1:]
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        app(arguments, prog_name="genius")  # exits by itself, with 130 after Ctrl-C
+        app(arguments, prog_name="genius")  # exits by itself
+    except SystemExit as ended:
+        if ended.code == STOPPED:
+            go_on = (
+                "; run the same command again to go on" if arguments[:1] and arguments[0] in RESUMABLE else ""
+            )
+            typer.echo(f"stopped{go_on}", err=True)
+        raise
     except GeniusError as error:
         if debug:
             raise

@@ -35,6 +35,10 @@ def serve(
         list[str] | None,
         typer.Option(help="One more host name to answer to, on loopback without a token; repeatable."),
     ] = None,
+    access_log: Annotated[
+        bool,
+        typer.Option("--access-log", help="Print a line for each request: when, who, path, status, time."),
+    ] = False,
     batch: Annotated[int, typer.Option(min=1, help="The most searches done together.")] = 32,
     model: Annotated[
         Path | None, typer.Option("--model", "-m", help="The index's model, if it was moved.")
@@ -65,6 +69,7 @@ def serve(
         token=token,
         read_only=read_only,
         allowed_names=tuple(allow_name or ()),
+        access_log=access_log,
         limits=Limits(batch=batch),
     )
 

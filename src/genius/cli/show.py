@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from genius.data.collection import Failures
     from genius.data.mbeir import Tree
     from genius.data.records import Item
+    from genius.storage import Manifest
 
 _LISTED_FILES = 8
+_FINGERPRINT = 12
+"""How many characters of a fingerprint are shown."""
 _CHECKED_AT_ONCE = 64
 
 
@@ -90,10 +93,13 @@ def _show_artifact(path: Path, verify: bool, as_json: bool) -> None:
     facts = Table(("", ""), title=f"{path}: {manifest.kind}, format {manifest.format}")
     facts.add("whole", whole)
     facts.add("made by", f"{manifest.made_by} at {manifest.made_at}")
-    facts.add("fingerprint", manifest.fingerprint)
-    for title, entries in (("made from", manifest.made_from), ("", manifest.settings), ("", manifest.counts)):
-        for name, value in entries.items():
-            facts.add(f"{title} {name}".strip(), value if isinstance(value, int | float) else str(value))
+    facts.add("fingerprint", manifest.fingerprint[:_FINGERPRINT])
+    for name, value in manifest.made_from.items():
+        facts.add(f"made from {name}", value[:_FINGERPRINT])
+    for name, setting in _settings_facts(manifest):
+        facts.add(name, setting)
+    for name, count in manifest.counts.items():
+        facts.add(f"number of {name}", count)
     facts.print()
     total = sum(record.bytes for record in manifest.files.values())
     files = Table(("file", "size"), title=f"{len(manifest.files):,} files, {size(total)}")
@@ -103,6 +109,39 @@ def _show_artifact(path: Path, verify: bool, as_json: bool) -> None:
     if len(by_size) > _LISTED_FILES:
         files.add(f"… and {len(by_size) - _LISTED_FILES:,} smaller ones", "")
     files.print()
+
+
+def _settings_facts(manifest: Manifest) -> Iterator[tuple[str, str | int | float]]:
+    """What made an artifact, in short: of a model what it is made of and how good it was; --json has all."""
+    settings = manifest.settings
+    if manifest.kind != "model":
+        for name, value in settings.items():
+            yield name, _in_words(value)
+        return
+    yield "stages", ", ".join(settings["stages"])
+    encoder = settings["encoder"]
+    yield "encoder", " ".join(filter(None, (encoder["kind"], encoder["source"], encoder["fingerprint"][:12])))
+    yield "width of embeddings", settings["width"]
+    if "quantizer" in settings:
+        yield "codes", " × ".join(map(str, settings["quantizer"]["sizes"]))
+    if recipe := settings.get("recipe"):
+        yield "recipe", recipe["name"]
+    for stage, scores in (settings.get("validation") or {}).items():
+        yield f"validation of the {stage}", _in_words(scores)
+    yield "settings", "all of them: genius show --json"
+
+
+def _in_words(value: Any) -> str | int | float:
+    """A setting on one line: `name value, name value` for several."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, int | str):
+        return value
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_in_words(inner)}" for name, inner in value.items())
+    return ", ".join(str(_in_words(inner)) for inner in value)
 
 
 def _show_index(path: Path, verify: bool, as_json: bool) -> None:

@@ -6,6 +6,7 @@ The towers are ONNX graphs, built once from fetched weights and run by ONNX Runt
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -119,6 +120,17 @@ class Lite:
     def too_long(self, texts: Sequence[str]) -> list[bool]:
         """Which of the texts have more than 128 tokens."""
         return [bool(encoding.overflowing) for encoding in self._tokenizer.encode_batch(list(texts))]
+
+    def unread_words(self, texts: Sequence[str]) -> list[list[str]]:
+        """The words of each text that are not read: not in Latin letters, or unknown, as emoji are."""
+        return [[word for word in text.split() if self._is_unread(word)] for text in texts]
+
+    def _is_unread(self, word: str) -> bool:
+        if word.isascii():
+            return False
+        if any(letter.isalpha() and "LATIN" not in unicodedata.name(letter, "LATIN") for letter in word):
+            return True
+        return "[UNK]" in self._tokenizer.encode(word).tokens
 
 
 def _batches_of_one_length(tokens: Sequence[Sequence[int]]) -> list[list[int]]:

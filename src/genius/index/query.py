@@ -50,7 +50,9 @@ MAX_TEXT_LENGTH = 20_000
 MAX_ID_LENGTH = 1_000
 
 TEXT_WAS_CUT = "the text is longer than the encoder reads: the rest was ignored"
-
+READS_ENGLISH = "the encoder reads English"
+LISTED_WORDS = 5
+"""How many words that were not understood a note names."""
 
 Modalities = Modality | str | Iterable[Modality | str] | None
 """One modality or several, as keywords give them."""
@@ -430,4 +432,18 @@ def query_notes(model: Model, queries: Sequence[TargetedQuery]) -> list[list[str
     """What the user should know of each query, a sentence each."""
     texts, instructions = model.query_texts([aimed.query for aimed in queries])
     cut = np.array(model.encoder.too_long(texts)) | np.array(model.encoder.too_long(instructions))
-    return [[TEXT_WAS_CUT] if was_cut else [] for was_cut in cut]
+    unread = model.unread_words([aimed.query.text or "" for aimed in queries])
+    return [
+        ([TEXT_WAS_CUT] if was_cut else []) + unread_note(aimed.query.text or "", words)
+        for aimed, was_cut, words in zip(queries, cut, unread, strict=True)
+    ]
+
+
+def unread_note(text: str, words: Sequence[str]) -> list[str]:
+    """A note that names the words of a text that the encoder can't read, if there are any."""
+    if not words:
+        return []
+    if len(words) == len(text.split()):
+        return [f"nothing of this text was understood: {READS_ENGLISH}"]
+    listed = ", ".join(dict.fromkeys(words[:LISTED_WORDS])) + (", …" if len(words) > LISTED_WORDS else "")
+    return [f"not understood: {listed}; {READS_ENGLISH}"]

@@ -79,6 +79,7 @@ class Settings:
         read_only: whether changing items is refused.
         shared_folder: where several workers count together and lock each other out of writing.
         allowed_names: more host names that a service on loopback without a token answers to.
+        access_log: whether each request is a line on standard output.
         limits: what it accepts at most.
     """
 
@@ -91,6 +92,7 @@ class Settings:
     read_only: bool = False
     shared_folder: Path | None = None
     allowed_names: tuple[str, ...] = ()
+    access_log: bool = False
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from genius.serve.access_log import log_request
 from genius.serve.config import Settings
 from genius.serve.error_page import render_error
 from genius.serve.errors import ApiError, busy_error, internal_error
@@ -62,8 +63,10 @@ class GuardMiddleware:
             await answer.send_error(internal_error())
         finally:
             self._num_requests -= 1
-            route = getattr(scope.get("route"), "path", "other")
-            self._metrics.count_request(scope["method"], route, answer.status, time.perf_counter() - began)
+            route, seconds = getattr(scope.get("route"), "path", "other"), time.perf_counter() - began
+            self._metrics.count_request(scope["method"], route, answer.status, seconds)
+            if self._settings.access_log:
+                log_request(scope, answer.status, seconds)
 
     async def _handle(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         headers = dict(scope["headers"])

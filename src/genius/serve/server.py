@@ -35,6 +35,7 @@ from genius.errors import GeniusError, InputError
 from genius.index.index import Index
 from genius.progress import log_to_terminal, quiet
 from genius.runtime import cores
+from genius.serve.access_log import open_access_log
 from genius.serve.app import create_app
 from genius.serve.config import Limits, Settings
 from genius.serve.errors import ApiError, busy_error
@@ -90,6 +91,8 @@ def open_app(settings: Settings, worker: int = 0) -> ASGIApp:
     It has searched and coded before, so that no request waits for files to be read or code to be compiled.
     """
     log_to_terminal()
+    if settings.access_log:
+        open_access_log()
     quiet()
     with share_of_cores(settings.workers, worker):
         index = Index.open(settings.index, settings.model)
