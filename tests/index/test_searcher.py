@@ -51,8 +51,9 @@ class SearchedPool:
         """Of embeddings, or where none are kept of vectors and codes."""
         if self.format.embeddings != "none":
             return np.asarray(self.embeddings.astype(np.float32) @ queries.embeddings[query])
-        norms = np.linalg.norm(self.quantized, axis=1)
-        return np.asarray(self.quantized @ queries.vectors[query] / norms)
+        vector = queries.vectors[query]
+        norms = np.linalg.norm(self.quantized, axis=1) * np.linalg.norm(vector)
+        return np.asarray(self.quantized @ vector / norms)
 
     def level_log_probs(self, vector: np.ndarray, item: int, *, modality_given: bool) -> np.ndarray:
         """Of an item's code, level by level."""
