@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from genius.data.records import Item
+
+if TYPE_CHECKING:
+    from genius.index.searcher import RankedItem
 
 
 class CodePath(Protocol):
@@ -108,6 +114,22 @@ class Hits(list[Hit]):
         self.notes = tuple(notes)
         self.mode, self.decoder, self.num_candidates = mode, decoder, num_candidates
         self.total = total
+
+
+def ranked_hits(ranking: Iterable[RankedItem], items: Mapping[int, Item], first: int) -> list[Hit]:
+    """What a search ranked, with the items by their keys; ranks count from `first` on."""
+    return [
+        Hit(items[ranked.item_key], rank, ranked.score, ranked.cosine, ranked.code, ranked.path)
+        for rank, ranked in enumerate(ranking, first)
+    ]
+
+
+def browsed_hits(items: Iterable[Item], codes: np.ndarray, first: int) -> list[Hit]:
+    """Items that no query ranked, with their codes [n, levels]."""
+    return [
+        Hit(item, rank, math.nan, math.nan, tuple(code), NO_PATH)
+        for rank, (item, code) in enumerate(zip(items, codes.tolist(), strict=True), first)
+    ]
 
 
 def item_to_dict(item: Item, *, local: bool = False) -> dict[str, Any]:

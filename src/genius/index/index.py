@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import itertools
-import math
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -45,7 +44,7 @@ from genius.index.cells import Cell
 from genius.index.decoders import Decoders
 from genius.index.entries import item_of
 from genius.index.facets import Facet
-from genius.index.hits import NO_PATH, Hit, Hits
+from genius.index.hits import Hits, browsed_hits, ranked_hits
 from genius.index.ingest import Added, Change, Ingest
 from genius.index.item_encoder import EncodeItems, item_encoder
 from genius.index.locks import only_writer, opening_segments
@@ -231,10 +230,7 @@ class Index:
             notes = near_misses.sort_notes(self._catalogue, chosen.sort, items)
             if not total:
                 notes = near_misses.why_nothing(self._catalogue, chosen, chosen.modalities)
-        hits = [
-            Hit(item, rank, math.nan, math.nan, tuple(code), NO_PATH)
-            for rank, (item, code) in enumerate(zip(items, codes.tolist(), strict=True), chosen.offset + 1)
-        ]
+        hits = browsed_hits(items, codes, chosen.offset + 1)
         return Hits(hits, hits, rerank=True, notes=notes, total=total)
 
     @property
@@ -330,18 +326,7 @@ class Index:
         ]
         items = self._items({ranked.item_key for ranking in rankings for ranked in ranking})
         hits = [
-            [
-                Hit(
-                    item=items[ranked.item_key],
-                    rank=rank,
-                    score=ranked.score,
-                    cosine=ranked.cosine,
-                    code=ranked.code,
-                    path=ranked.path,
-                )
-                for rank, ranked in enumerate(self._sorted(ranking, options), options.offset + 1)
-            ]
-            for ranking in rankings
+            ranked_hits(self._sorted(ranking, options), items, options.offset + 1) for ranking in rankings
         ]
         if not items and not options.offset:
             notes = [*notes, *near_misses.why_nothing(self._catalogue, options, modalities)]
