@@ -114,9 +114,7 @@ def _unknown_texts(key: str, texts: Sequence[str], known: Sequence[str]) -> list
 
 
 def _nearest(word: str, known: Sequence[str]) -> str | None:
-    """The one that differs in upper and lower case alone, or else by few letters."""
+    """The one that differs by the fewest letters, if these are few; upper and lower case are alike."""
     folded = {other.casefold(): other for other in known}
-    if word.casefold() in folded:
-        return folded[word.casefold()]
     near = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.75)
     return folded[near[0]] if near else None
