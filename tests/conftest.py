@@ -76,3 +76,19 @@ def learned_model(coded_home: Path, coded_model: Path, miniature: Path) -> Path:
     shutil.copytree(coded_model, coded_home / "learned")  # its first stage need not be trained again
     recipe = with_codebooks(read_recipe(coded_home / "recipe.toml"), modality_code="learned")
     return train_coded(coded_home, miniature, "learned", recipe).path
+
+
+@pytest.fixture
+def shipped(coded_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tiny model in the place of the one that ships, on a machine that has the towers."""
+    from genius import model, storage
+    from genius.encode import lite
+    from tests.encode.small_towers import write_small_towers
+    from tools.ship_model import ship
+
+    ship(coded_model, tmp_path / "shipped" / "photo")
+    monkeypatch.setattr(model, "SHIPPED", tmp_path / "shipped")
+    towers = write_small_towers(tmp_path / "cache" / "towers" / "lite")
+    monkeypatch.setattr(lite, "home", lambda: towers)
+    monkeypatch.setattr(lite, "_is_built", storage.is_artifact)
+    return tmp_path / "shipped" / "photo"

@@ -14,7 +14,7 @@ from genius import storage
 from genius.data.records import ImageBytes, Item, Query
 from genius.errors import MismatchError, MissingError
 from genius.model import FORMAT, KIND, TENSOR_FILES, Model
-from genius.tensors import read_tensors
+from genius.tensors import read_tensors, tensor_for_graph
 from tests.encode.small_clip import IMAGES, TEXTS, write_clip
 from tests.pictures import encoded
 
@@ -53,7 +53,8 @@ def with_its_tensors(artifact: storage.Artifact, name: str) -> bytes:
     tensors = read_tensors(artifact.file(TENSOR_FILES[name])) if name in TENSOR_FILES else {}
     for constant in model.graph.initializer:
         if constant.data_location == onnx.TensorProto.EXTERNAL:
-            constant.CopyFrom(onnx.numpy_helper.from_array(tensors[constant.name], constant.name))
+            tensor = tensor_for_graph(tensors, constant.name)
+            constant.CopyFrom(onnx.numpy_helper.from_array(tensor, constant.name))
     return bytes(model.SerializeToString())
 
 

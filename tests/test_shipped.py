@@ -8,26 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genius import Index, Item, model, storage
+from genius import Index, Item
 from genius.data.records import Query
 from genius.encode import lite, lite_weights
 from genius.errors import MissingError
 from genius.model import Model
-from tests.encode.small_towers import write_small_towers
-from tools.ship_model import ship
 
 ITEMS = [Item("1", "a red square"), Item("2", "a blue square"), Item("3", "green")]
-
-
-@pytest.fixture
-def shipped(coded_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tiny model that ships, on a machine that has the towers."""
-    ship(coded_model, tmp_path / "shipped" / "photo")
-    monkeypatch.setattr(model, "SHIPPED", tmp_path / "shipped")
-    towers = write_small_towers(tmp_path / "cache" / "towers" / "lite")
-    monkeypatch.setattr(lite, "home", lambda: towers)
-    monkeypatch.setattr(lite, "_is_built", storage.is_artifact)
-    return tmp_path / "shipped" / "photo"
 
 
 def test_it_is_small_and_searches_like_the_one_it_was_made_from(

@@ -31,7 +31,7 @@ from genius.quantize.joint_space import JointSpace
 from genius.quantize.quantizer import Quantizer, modality_codes_for
 from genius.runtime import cores, session
 from genius.storage import Json
-from genius.tensors import read_tensors
+from genius.tensors import read_tensors, tensor_for_graph
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -131,7 +131,7 @@ class Model:
         """An ONNX session of one of the model's graphs."""
         self._require(stage)
         needed = self.settings.get("tensors", {}).get(name, [])
-        tensors = {key: self._tensors(TENSOR_FILES[name])[key] for key in needed}
+        tensors = {key: tensor_for_graph(self._tensors(TENSOR_FILES[name]), key) for key in needed}
         return session(str(self._artifact.file(name)), self._threads, tensors)
 
     def head_tensors(self) -> dict[str, np.ndarray]:

@@ -15,6 +15,8 @@ from genius import atomic
 
 MIN_ELEMENTS = 4096
 """Smaller tensors stay in 32 bits: they weigh nothing, and biases and norms are sensitive."""
+TRANSPOSED = ".T"
+"""Ends the name by which a graph asks for a tensor transposed."""
 _SCALE = ".scale"
 
 
@@ -28,6 +30,13 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
         for name, tensor in stored.items()
         if not (name.endswith(_SCALE) and name.removesuffix(_SCALE) in stored)
     }
+
+
+def tensor_for_graph(tensors: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """The tensor that a graph means by a name."""
+    if name in tensors:
+        return tensors[name]
+    return np.ascontiguousarray(tensors[name.removesuffix(TRANSPOSED)].T)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], *, bits: int = 32) -> None:

@@ -1,4 +1,4 @@
-"""`genius demo` from beginning to end, with a tiny model on the miniature benchmark."""
+"""`genius demo --train` from beginning to end, with a tiny model on the miniature benchmark."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def small_demo(coded_model: Path, coded_home: Path, miniature: Path, monkeypatch
 
 def run(out: Path) -> str:
     runner = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"})
-    return runner.invoke(app, ["demo", "--out", str(out)], catch_exceptions=False).stdout
+    return runner.invoke(app, ["demo", "--train", "--out", str(out)], catch_exceptions=False).stdout
 
 
 @pytest.mark.usefixtures("small_demo")
 def test_the_demo_measures_searches_and_says_how_to_go_on(miniature: Path, tmp_path: Path) -> None:
     lines = run(tmp_path).splitlines()
     expected = [
-        f"{miniature}: M-BEIR tree of 102 items (42 image, 36 text, 24 pair)",
+        f"{miniature}: M-BEIR tree of 99 items (39 image, 36 text, 24 pair)",
         f"Recipe demo, seed 0, to {tmp_path / 'model'}:",
         "hit rate in the local pool",
         "hit rate in the union pool",
@@ -63,14 +63,14 @@ def test_the_demo_measures_searches_and_says_how_to_go_on(miniature: Path, tmp_p
         f"The data, a tree to train and to measure by, are in {miniature}.",
         "text to image: The red one",
         f"These searches with their pictures: {tmp_path / 'searches.png'}",
-        f"99 items are in {tmp_path / 'index'}: search it with",
+        f"99 items are in {tmp_path / 'index'}.",
     ]
     stripped = [line.rstrip() for line in lines]
     places = [stripped.index(line) for line in expected]
     assert places == sorted(places)
     (diagnosis,) = [place for place, line in enumerate(lines) if line.startswith("The doctor says: ")]
     assert places[6] < diagnosis < places[7]
-    assert lines[-2].endswith(f'genius search {tmp_path / "index"} "a happy cat" --want pair')
+    assert lines[-2].endswith(f"genius search {tmp_path / 'index'} a happy cat --want pair")
     assert lines[-1].endswith(f"genius serve {tmp_path / 'index'}, then http://127.0.0.1:8000")
     for name in ("emoji.png", "searches.png", "results/plot.png", "doctor/map.png"):
         with Image.open(tmp_path / name) as image:

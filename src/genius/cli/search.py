@@ -169,7 +169,7 @@ def _print_explanations(hits: Hits) -> None:
     if hits.total is not None:
         raise InputError("--explain needs a query: say what to search for")
     for hit in hits:
-        _path_table(hit).print()
+        path_table(hit).print()
 
 
 def _print_hits(hits: Hits, sort: list[str] | tuple[()], *, plain: bool) -> None:
@@ -220,7 +220,7 @@ def _value(hit: Hit, key: str) -> str:
     return "" if value is None else shortened(str(value), MIN_LENGTH)
 
 
-def _path_table(hit: Hit) -> Table:
+def path_table(hit: Hit) -> Table:
     """A hit's code, level by level: its probability given those before, and how many items share it."""
     item = hit.item
     caption = shortened(item.text, TEXT_LENGTH) or (item.image.name if item.image else "")

@@ -14,7 +14,7 @@ import torch
 
 from genius.errors import GeniusError, require
 from genius.runtime import session
-from genius.tensors import MIN_ELEMENTS
+from genius.tensors import MIN_ELEMENTS, TRANSPOSED
 
 OPSET = 17
 TOLERANCE = 1e-4
@@ -51,10 +51,13 @@ def export(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], outputs:
 def without_tensors(content: bytes, tensors: Mapping[str, np.ndarray]) -> tuple[bytes, list[str]]:
     """A graph that only names those of its constants that are among `tensors`, and these names.
 
-    So two graphs can share tensors that are stored once; `runtime.session` gives them back.
+    So two graphs can share tensors that are stored once; `runtime.session` gives them back. A name that ends
+    in `.T` stands for a transposed tensor, as the exporter transposes some.
     """
     onnx = require("onnx", "train", "exporting a model")
-    names = {_content_key(tensor): name for name, tensor in tensors.items() if tensor.size >= MIN_ELEMENTS}
+    large = {name: tensor for name, tensor in tensors.items() if tensor.size >= MIN_ELEMENTS}
+    names = {_content_key(tensor.T): f"{name}{TRANSPOSED}" for name, tensor in large.items()}
+    names |= {_content_key(tensor): name for name, tensor in large.items()}
     model, renamed = onnx.load_from_string(content), {}
     for constant in model.graph.initializer:
         name = names.get(_content_key(onnx.numpy_helper.to_array(constant)))

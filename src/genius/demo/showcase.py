@@ -1,0 +1,98 @@
+"""What `genius demo` shows: a collection of pictures, and three searches in it by the model that ships."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PIL import Image
+
+from genius.data.contact_sheet import Tile, contact_sheet, stack, tile_of
+from genius.data.images import load
+from genius.data.mbeir import Tree
+from genius.data.records import ImageFile, Item, Query
+from genius.index.hits import Hit
+from genius.index.index import Index
+
+FOLDER = "mbeir_images/noto/"
+"""Of the three vendors' drawings, those that are indexed."""
+HITS = 5
+_SKIN_TONE = re.compile(r"1f3f[b-f]")
+_POOL = "emoji_task2"
+"""Pictures with their names."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search by words, by a picture of the collection, or by both."""
+
+    title: str
+    text: str | None = None
+    picture: str | None = None
+
+    def query(self, tree: Tree) -> Query:
+        """The query, with the picture from the collection."""
+        image = ImageFile(str(tree.path), f"{FOLDER}{self.picture}.png") if self.picture else None
+        return Query(text=self.text, image=image)
+
+
+SEARCHES = (
+    Search("by words", "a happy cat"),
+    Search("by a picture", picture="1f415"),
+    Search("by a picture and words", "in blue", "2764"),
+)
+
+
+def showcase_items(tree: Tree) -> list[Item]:
+    """One picture of each emoji, whatever its skin tones; its name is metadata, which no search looks at."""
+    items = []
+    for named in tree.pool(_POOL):
+        path = named.image.name if named.image else ""
+        if path.startswith(FOLDER) and not _SKIN_TONE.search(path):
+            items.append(Item(path.removeprefix(FOLDER), None, named.image, {"name": named.text}))
+    return items
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A search with its hits."""
+
+    search: Search
+    query: Query
+    hits: Sequence[Hit]
+
+    def lines(self) -> list[str]:
+        """The search and its hits as text, a line each."""
+        picture = f"[{self.search.picture}.png]" if self.search.picture else None
+        asked = " + ".join(filter(None, (picture, self.search.text)))
+        return [f"{self.search.title}: {asked}", *(f"  {hit.rank}. {_name(hit)}" for hit in self.hits)]
+
+    def sheet(self) -> Image.Image:
+        """The query and its hits side by side."""
+        text = self.query.text or ""
+        if self.query.image is None:
+            asked = Tile(None, "asked", text)
+        else:
+            asked = Tile(load(self.query.image), f"asked: {text}" if text else "asked")
+        tiles = [asked, *(tile_of(hit.item, f"{hit.rank}. {_name(hit)}") for hit in self.hits)]
+        return contact_sheet(tiles, columns=1 + HITS, title=self.search.title)
+
+
+def answer(index: Index, tree: Tree) -> list[Answered]:
+    """Run the three searches; a picture of the collection does not find itself."""
+    answered = []
+    for search in SEARCHES:
+        query = search.query(tree)
+        itself = [f"{search.picture}.png"] if search.picture else []
+        answered.append(Answered(search, query, index.search(query, want="image", k=HITS, exclude=itself)))
+    return answered
+
+
+def showcase_sheet(answered: Sequence[Answered]) -> Image.Image:
+    """All searches on one sheet, each below the one before."""
+    return stack([search.sheet() for search in answered])
+
+
+def _name(hit: Hit) -> str:
+    return str(hit.item.metadata["name"])
