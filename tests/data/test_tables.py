@@ -336,9 +336,7 @@ def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
     path = write(tmp_path / "items.parquet", "x")
-    with pytest.raises(
-        MissingError, match=r"needs pyarrow; install it with: pip install 'genius-search\[parquet\]'"
-    ):
+    with pytest.raises(MissingError, match=r"needs pyarrow; install it with: pip install .*\[parquet\]'"):
         list(genius.read(path))
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from genius.cli import app
-from genius.data.mbeir import Tree
+from genius.data.mbeir import Split, Tree
 from genius.data.mbeir_writer import write_tree
 from genius.data.records import ImageFile, Item, Query
 from genius.data.tasks import Task
@@ -24,7 +24,7 @@ from tests.pictures import write_square
 def tree(tmp_path: Path) -> Path:
     """Squares under the names of the emoji that are searched with, and one with a skin tone."""
     root = tmp_path / "tree"
-    keys = [search.picture for search in SEARCHES if search.picture]
+    keys = [search.image_key for search in SEARCHES if search.image_key]
     items = []
     for number, colour in enumerate(COLOURS):
         key = keys[number] if number < len(keys) else "1f44d-1f3fb" if number == len(keys) else f"{number}"
@@ -32,12 +32,13 @@ def tree(tmp_path: Path) -> Path:
         write_square(root / path, colour)
         items.append(Item(f"20:{number}", f"a {colour} square", ImageFile(str(root), path)))
     task = Task("emoji", 2)
-    queries = {("test", task): [Query("20:1", "red", positives=("20:0",), task=2)]}
+    split: Split = "test"
+    queries = {(split, task): [Query("20:1", "red", positives=("20:0",), task=2)]}
     write_tree(root, pools={"emoji_task2": items}, queries=queries, instructions={})
     return root
 
 
-def test_pictures_are_indexed_without_names_and_skin_tones(tree: Path) -> None:
+def test_images_are_indexed_without_names_and_skin_tones(tree: Path) -> None:
     items = showcase_items(Tree(tree))
     assert len(items) == len(COLOURS) - 1
     assert not any("1f3fb" in item.id or item.text for item in items)
@@ -56,7 +57,7 @@ def test_the_demo_searches_explains_and_says_how_to_go_on(
         assert lines[0] == f"{len(COLOURS) - 1} pictures are in {out / 'index'}. Three searches:"
         assert lines[1] == "by words: a happy cat"
         assert lines[2].startswith("  1. a ")
-        itself = lines.index(f"by a picture: [{SEARCHES[1].picture}.png]")
+        itself = lines.index(f"by a picture: [{SEARCHES[1].image_key}.png]")
         assert not any(f"a {COLOURS[0]} square" in line for line in lines[itself : itself + 6])
         assert "How the first hit was found" in printed
         assert lines[-2].endswith(f"genius search {out / 'index'} a happy cat --want image")

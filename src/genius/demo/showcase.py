@@ -29,17 +29,17 @@ class Search:
 
     title: str
     text: str | None = None
-    picture: str | None = None
+    image_key: str | None = None
 
     def query(self, tree: Tree) -> Query:
         """The query, with the picture from the collection."""
-        image = ImageFile(str(tree.path), f"{FOLDER}{self.picture}.png") if self.picture else None
+        image = ImageFile(str(tree.path), f"{FOLDER}{self.image_key}.png") if self.image_key else None
         return Query(text=self.text, image=image)
 
 
 SEARCHES = (
     Search("by words", "a happy cat"),
-    Search("by a picture", picture="1f415"),
+    Search("by a picture", image_key="1f415"),
     Search("by a picture and words", "in blue", "2764"),
 )
 
@@ -64,18 +64,18 @@ class Answered:
 
     def lines(self) -> list[str]:
         """The search and its hits as text, a line each."""
-        picture = f"[{self.search.picture}.png]" if self.search.picture else None
-        asked = " + ".join(filter(None, (picture, self.search.text)))
-        return [f"{self.search.title}: {asked}", *(f"  {hit.rank}. {_name(hit)}" for hit in self.hits)]
+        image = f"[{self.search.image_key}.png]" if self.search.image_key else None
+        content = " + ".join(filter(None, (image, self.search.text)))
+        return [f"{self.search.title}: {content}", *(f"  {hit.rank}. {_name(hit)}" for hit in self.hits)]
 
     def sheet(self) -> Image.Image:
         """The query and its hits side by side."""
         text = self.query.text or ""
         if self.query.image is None:
-            asked = Tile(None, "asked", text)
+            query = Tile(None, "asked", text)
         else:
-            asked = Tile(load(self.query.image), f"asked: {text}" if text else "asked")
-        tiles = [asked, *(tile_of(hit.item, f"{hit.rank}. {_name(hit)}") for hit in self.hits)]
+            query = Tile(load(self.query.image), f"asked: {text}" if text else "asked")
+        tiles = [query, *(tile_of(hit.item, f"{hit.rank}. {_name(hit)}") for hit in self.hits)]
         return contact_sheet(tiles, columns=1 + HITS, title=self.search.title)
 
 
@@ -84,7 +84,7 @@ def answer(index: Index, tree: Tree) -> list[Answered]:
     answered = []
     for search in SEARCHES:
         query = search.query(tree)
-        itself = [f"{search.picture}.png"] if search.picture else []
+        itself = [f"{search.image_key}.png"] if search.image_key else []
         answered.append(Answered(search, query, index.search(query, want="image", k=HITS, exclude=itself)))
     return answered
 
