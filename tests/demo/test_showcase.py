@@ -55,11 +55,11 @@ def test_the_demo_searches_explains_and_says_how_to_go_on(
         printed = CliRunner().invoke(app, ["demo", "--out", str(out)], catch_exceptions=False).stdout
         lines = printed.splitlines()
         assert lines[0] == f"{len(COLOURS) - 1} pictures are in {out / 'index'}. Three searches:"
-        assert lines[1] == "by words: a happy cat"
+        assert lines[1] == "by words: something to drink"
         assert lines[2].startswith("  1. a ")
         itself = lines.index(f"by a picture: [{SEARCHES[1].image_key}.png]")
         assert not any(f"a {COLOURS[0]} square" in line for line in lines[itself : itself + 6])
         assert "How the first hit was found" in printed
-        assert lines[-2].endswith(f"genius search {out / 'index'} a happy cat --want image")
+        assert lines[-2].endswith(f"genius search {out / 'index'} a train")
     with Image.open(out / "searches.png") as sheet:
         assert sheet.width > 100

@@ -62,7 +62,7 @@ def _show(out: Path) -> None:
         typer.echo(f"The same with pictures: {sheet}")
         typer.echo("How the first hit was found, from the coarsest number of its code to the finest:")
         path_table(answered[0].hits[0]).print()
-    _say_how_to_go_on(path, "--want image")
+    _say_how_to_go_on(path, "a train")
 
 
 def _train_and_measure(out: Path) -> None:
@@ -118,12 +118,12 @@ def _search(tree: Path, model: Model, out: Path) -> None:
         save(example_sheet(examples), sheet)
         typer.echo(f"These searches with their pictures: {sheet}")
         typer.echo(f"{len(index):,} items are in {path}.")
-    _say_how_to_go_on(path, "--want pair")
+    _say_how_to_go_on(path, "a happy cat --want pair")
 
 
-def _say_how_to_go_on(index: Path, options: str) -> None:
+def _say_how_to_go_on(index: Path, words: str) -> None:
     program = _program()
-    typer.echo(f"Search it with: {program} search {index} a happy cat {options}")
+    typer.echo(f"Search it with: {program} search {index} {words}")
     typer.echo(f"or on a page, to search and to explore: {program} serve {index}, then http://127.0.0.1:8000")
 
 

@@ -38,9 +38,9 @@ class Search:
 
 
 SEARCHES = (
-    Search("by words", "a happy cat"),
-    Search("by a picture", image_key="1f415"),
-    Search("by a picture and words", "in blue", "2764"),
+    Search("by words", "something to drink"),
+    Search("by a picture", image_key="1f431"),
+    Search("by a picture and words", "in green", "1f34e"),
 )
 
 
