@@ -66,9 +66,12 @@ def test_without_weights_the_command_that_gets_them_is_named(tmp_path: Path) -> 
         ("собака на пляже", ["собака", "на", "пляже"]),
         ("a red 🐱 square", ["🐱"]),
         ("red 日本 and متجر", ["日本", "متجر"]),
+        ("Ein Hund mit einem Ball", ["Ein", "mit", "einem"]),
+        ("un chien sur la plage", ["sur"]),
+        ("a van met a dog at the op art show in LA", []),
     ],
 )
-def test_words_in_other_scripts_and_emoji_are_not_read(
+def test_words_in_other_scripts_and_languages_and_emoji_are_not_read(
     encoder: lite.Lite, text: str, unread: list[str]
 ) -> None:
     assert encoder.unread_words([text, ""]) == [unread, []]

@@ -32,6 +32,16 @@ VERSION = 1
 """Goes up when the same towers would give other features, so that old features are not taken for new ones."""
 MAX_TOKENS = 128
 TEXT_BATCH = 64
+FOREIGN_WORDS = frozenset(
+    "der und ein eine einen einem einer mit auf dem das ist nicht für beim zum zur über von vor "  # German
+    "le les des une du avec dans sur est pour aux "  # French
+    "el los las una para por del "  # Spanish
+    "il gli della nel nella nei che sulla "  # Italian
+    "uma com não dos na "  # Portuguese
+    "een het naar bij voor".split()  # Dutch
+)
+"""Frequent words of other languages in Latin letters that are no English ones: what stands beside them is
+hardly English either."""
 _IMAGE_OUTPUTS = ("mean", "max", "logits", "stages", "grid")
 _TEXT_OUTPUTS = ("mean", "max", "words")
 
@@ -122,10 +132,12 @@ class Lite:
         return [bool(encoding.overflowing) for encoding in self._tokenizer.encode_batch(list(texts))]
 
     def unread_words(self, texts: Sequence[str]) -> list[list[str]]:
-        """The words of each text that are not read: not in Latin letters, or unknown, as emoji are."""
+        """The words of each text that are not read: in other letters or another language, or emoji."""
         return [[word for word in text.split() if self._is_unread(word)] for text in texts]
 
     def _is_unread(self, word: str) -> bool:
+        if word.lower() in FOREIGN_WORDS:
+            return True
         if word.isascii():
             return False
         if any(letter.isalpha() and "LATIN" not in unicodedata.name(letter, "LATIN") for letter in word):

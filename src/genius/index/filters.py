@@ -315,13 +315,17 @@ _FORM = re.compile(
     r"\s*(?P<key>.+?)(?:\s*(?P<sign>!=|<=|>=|==|=|<|>)\s*|\s+(?P<word>in)\s+)(?P<value>.*?)\s*", re.DOTALL
 )
 _SIGNS = {"<": "$lt", "<=": "$lte", ">": "$gt", ">=": "$gte"}
+_DATE = re.compile(r"\d{4}(-[01]\d(-[0-3]\d)?)?")
+_LAST = "~"
+"""Comes after whatever may follow in a date of ISO 8601."""
 
 
 def filter_of(conditions: Sequence[str]) -> dict[str, Any] | None:
     """The filter that holds if all conditions do; None if there are none. Raises InputError.
 
     A value that looks like a number may also be a text of that look: `code=42` finds both; in double quotes
-    it is a text only. `true`, `false` and `null` are what JSON means by them.
+    it is a text only. `true`, `false` and `null` are what JSON means by them. A year, a month or a day stands
+    for all of it: `taken=2024-05` finds 2024-05-31T10:30:00, and `taken<=2024-05` does, too.
     """
     if not conditions:
         return None
@@ -344,10 +348,29 @@ def _condition(text: str) -> dict[str, Any]:
         if not value:
             raise InputError(f"{text!r} is no condition: a number or a text is missing behind {sign}")
         first, *_ = _values(value)
-        return {key: {_SIGNS[sign]: first}}
+        if not _DATE.fullmatch(value):
+            return {key: {_SIGNS[sign]: first}}
+        dates = {key: _compared_dates(sign, value)}
+        return dates if isinstance(first, str) else {"$or": [{key: {_SIGNS[sign]: first}}, dates]}
     if sign == "in":
         return {key: {"$in": [one for part in _list(value) for one in _values(part)]}}
-    return {key: {"$nin" if sign == "!=" else "$in": _values(value)}}
+    if not _DATE.fullmatch(value):
+        return {key: {"$nin" if sign == "!=" else "$in": _values(value)}}
+    equal = {"$or": [{key: {"$in": _values(value)}}, {key: _within_date(value)}]}
+    return {"$not": equal} if sign == "!=" else equal
+
+
+def _compared_dates(sign: str, date: str) -> dict[str, str]:
+    """Operators for dates before, in or after a year, a month or a day; texts that begin with no digit are
+    none."""
+    bound = date if sign in ("<", ">=") else date + _LAST
+    return {"$gte": "0", "$lt": bound} if "<" in sign else {"$gte": bound, "$lt": ":"}
+
+
+def _within_date(date: str) -> dict[str, str]:
+    """Operators for longer dates and times within a year, a month or a day."""
+    separator = "T" if len(date) == len("2024-05-31") else "-"
+    return {"$gte": date + separator, "$lt": date + separator + _LAST}
 
 
 def _list(value: str) -> list[str]:
