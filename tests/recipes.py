@@ -11,6 +11,7 @@ instruction_dropout = 0.0
 [encoder.heads]
 width = 48
 raw = 8
+hubness = 16
 hidden = 32
 dropout = 0.0
 fusion_kind = "{fusion_kind}"

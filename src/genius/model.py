@@ -29,6 +29,7 @@ from genius.quantize.fusion_inputs import FusionInputs
 from genius.quantize.joint_embedder import JointEmbedder
 from genius.quantize.joint_space import JointSpace
 from genius.quantize.quantizer import Quantizer, modality_codes_for
+from genius.quantize.query_metric import QueryMetric
 from genius.runtime import cores, session
 from genius.storage import Json
 from genius.tensors import read_tensors, tensor_for_graph
@@ -46,6 +47,8 @@ TENSOR_FILES = {
     "fusion.onnx": "quantizer.safetensors",
 }
 """Where the tensors of a graph are; in models made before they were shared, within the graph itself."""
+
+METRIC = "metric.safetensors"
 
 SHIPPED = Path(__file__).parent / "shipped"
 """The models that come with genius, by name; their towers are in the user's cache."""
@@ -395,6 +398,30 @@ class Model:
     # --- the quantizer
 
     def vectors(self, inputs: FusionInputs) -> np.ndarray:
+        """The vectors [n, width] of items, which are coded."""
+        fused = self._fused(inputs)
+        return fused if self.query_metric is None else self.query_metric.items(fused)
+
+    def query_vectors(self, inputs: FusionInputs) -> np.ndarray:
+        """The vectors [n, width] of queries, as long as the quantizer's settings say.
+
+        The longer they are, the less the lengths of quantized vectors count beside their directions.
+        """
+        fused = self._fused(inputs)
+        vectors = fused if self.query_metric is None else self.query_metric.queries(fused)
+        return self._scaled(vectors)
+
+    def vectors_as_queries(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors [n, width] of queries for what is like items with these vectors."""
+        return self._scaled(
+            vectors if self.query_metric is None else self.query_metric.items_as_queries(vectors)
+        )
+
+    def _scaled(self, vectors: np.ndarray) -> np.ndarray:
+        scale = float(self.settings["quantizer"].get("query_scale", 1.0))
+        return vectors if scale == 1 else vectors * np.float32(scale)
+
+    def _fused(self, inputs: FusionInputs) -> np.ndarray:
         """The fused vectors [n, width] of records, of unit length; embeddings where nothing fuses them."""
         if not self._has_fusion:
             self._require("quantizer")
@@ -407,14 +434,12 @@ class Model:
             blocks += self._fusion_graph.run(None, {name: block[_current_name(name)] for name in names})
         return np.concatenate(blocks)
 
-    def query_vectors(self, inputs: FusionInputs) -> np.ndarray:
-        """The vectors [n, width] of queries, as long as the quantizer's settings say.
-
-        The longer they are, the less the lengths of quantized vectors count beside their directions.
-        """
-        scale = float(self.settings["quantizer"].get("query_scale", 1.0))
-        vectors = self.vectors(inputs)
-        return vectors if scale == 1 else vectors * np.float32(scale)
+    @cached_property
+    def query_metric(self) -> QueryMetric | None:
+        """What items and queries are mapped by before they are coded and compared, if anything."""
+        if METRIC not in self._artifact.manifest.files:
+            return None
+        return QueryMetric.open(self._artifact.file(METRIC))
 
     @property
     def _has_fusion(self) -> bool:

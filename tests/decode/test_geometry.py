@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from genius.decode import geometry as module
 from genius.decode.decoder import Decoder
-from genius.decode.geometry import MEMORY, Geometry, fit_temperature, row_by_row_products
+from genius.decode.geometry import MEMORY, Geometry, fit_temperature
 from genius.errors import InputError
 from genius.search.beam import beam_search
 from genius.search.codes import PackedCodes
@@ -143,17 +143,6 @@ def test_logits_of_many_rows_round_as_those_of_one_at_any_place() -> None:
         for number in (0, 1, 7, 8, 40, 63, 64, 100, 149):
             alone = geometry.logits(level, rows[number : number + 1])
             np.testing.assert_array_equal(alone[0], together[number])
-
-
-def test_products_row_by_row_are_exact_and_batch_invariant() -> None:
-    rng = np.random.default_rng(0)
-    rows, book = (rng.normal(size=(count, 40)).astype(np.float32) for count in (30, 600))
-    products = row_by_row_products(rows, book)
-    np.testing.assert_allclose(products, rows.astype(np.float64) @ book.T.astype(np.float64), atol=1e-4)
-    for number in range(30):
-        np.testing.assert_array_equal(
-            row_by_row_products(rows[number : number + 1], book)[0], products[number]
-        )
 
 
 def test_tables_keep_to_their_memory() -> None:

@@ -46,8 +46,8 @@ WORDS = (
 )
 
 
-def efficientnet_weights() -> dict[str, Any]:
-    torch.manual_seed(0)
+def efficientnet_weights(seed: int = 0) -> dict[str, Any]:
+    torch.manual_seed(seed)
     weights: dict[str, Any] = {}
 
     def convolution(name: str, norm: str, outputs: int, inputs: int, kernel: int) -> None:

@@ -91,7 +91,7 @@ def test_the_features_of_an_absent_modality_do_not_matter(fusion_kind: str, trai
     nothing = torch.where(has_instruction[:, None], instruction, torch.nan)
 
     def all_of(image: torch.Tensor, text: torch.Tensor, instruction: torch.Tensor) -> list[torch.Tensor]:
-        blocks, wants = network.query_blocks(
+        blocks, wants, _ = network.query_blocks(
             (image, HAS_IMAGE), (text, HAS_TEXT), (instruction, has_instruction)
         )
         return [
@@ -133,6 +133,27 @@ def test_embeddings_have_unit_length_and_carry_the_modality() -> None:
     torch.testing.assert_close(queries.norm(dim=1), torch.ones(6))
     assert (items[:, -3:].argmax(dim=1) == modality).all()
     torch.testing.assert_close(queries[1, -3:], torch.full((3,), (0.5 / 3) ** 0.5))  # no instruction: any
+
+
+def test_hubness_lessens_similarities_by_one_number_more() -> None:
+    network, plain = heads(width=25, hubness=7), heads()
+    plain.load_state_dict({n: t for n, t in network.state_dict().items() if not n.startswith("hubness.")})
+    generator = torch.Generator().manual_seed(2)
+    network.hubness.bank.copy_(torch.randn(network.hubness.bank.shape, generator=generator) / 10)
+    network.hubness.strengths.copy_(torch.tensor([0.2, 0.5, 0.9]))
+    image, text = parts()
+    modality = torch.tensor([0, 2, 1, 0, 1, 2])
+    similarities = []
+    for each in (network, plain):
+        with torch.no_grad():
+            blocks = each.item_blocks((image, HAS_IMAGE), (text, HAS_TEXT))
+            queries = each.query_blocks((image, HAS_IMAGE), (text, HAS_TEXT), (text, ~HAS_IMAGE))
+            similarities.append(each.embed_queries(*queries) @ each.embed_items(blocks, modality).T)
+    hubness = network.hubness.measure(blocks.together())[torch.arange(6), modality]
+    # images alone, texts alone, both: as HAS_IMAGE and HAS_TEXT say
+    strengths = torch.tensor([0.2, 0.9, 0.5, 0.2, 0.5, 0.9])
+    share = 1 - SETTINGS.modality
+    torch.testing.assert_close(similarities[0], similarities[1] - share * strengths[:, None] * hubness)
 
 
 def test_bad_settings() -> None:

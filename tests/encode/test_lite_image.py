@@ -79,6 +79,18 @@ def test_the_tower_equals_efficientnet_lite() -> None:
         np.testing.assert_allclose(outputs[name], value.numpy(), atol=2e-5, rtol=1e-4, err_msg=name)
 
 
+def test_a_second_network_sees_the_same_pixels() -> None:
+    first, second = ({n: v.numpy() for n, v in efficientnet_weights(seed=seed).items()} for seed in (0, 1))
+    pixels = np.random.default_rng(0).normal(size=(2, 3, lite_image.SIDE, lite_image.SIDE)).astype(np.float32)
+    alone = [run_graph(lite_image.build(weights), pixels=pixels) for weights in (first, second)]
+    outputs = run_graph(lite_image.build(first, second), pixels=pixels)
+    assert outputs.keys() == alone[0].keys() | {"second_mean", "second_max", "second_logits"}
+    for name, value in outputs.items():
+        expected = alone[name.startswith("second_")][name.removeprefix("second_")]
+        np.testing.assert_allclose(value, expected, atol=1e-6, err_msg=name)
+    assert not np.allclose(outputs["mean"], outputs["second_mean"])
+
+
 def test_the_tower_is_the_same_bytes_each_time() -> None:
     weights = {name: value.numpy() for name, value in efficientnet_weights().items()}
     assert lite_image.build(weights) == lite_image.build(weights)

@@ -10,24 +10,31 @@ from genius.encode.projection import LIKELIEST, ClassNaming, Projection, kept_pa
 from genius.errors import InputError
 
 
-def test_an_image_is_named_by_its_likeliest_classes() -> None:
-    """Against the direct computation, row by row."""
+@pytest.mark.parametrize(
+    "parts",
+    [{"mean": 5, "logits": 30}, {"mean": 5, "logits": 30, "second_mean": 4, "second_logits": 30}],
+)
+def test_an_image_is_named_by_its_likeliest_classes(parts: dict[str, int]) -> None:
+    """Against the direct computation, row by row, by one network and by two."""
     random = np.random.default_rng(0)
     text = Projection({"mean": 8}, {"mean": 4}, raw=3)
     text.fit(random.normal(size=(60, 8)).astype(np.float32), 0.0)
-    naming = ClassNaming({"mean": 5, "logits": 30}, raw=3)
+    naming = ClassNaming(parts, raw=3)
     sentences = random.normal(size=(30, 8)).astype(np.float32)
-    features = random.normal(size=(10, 35), scale=2).astype(np.float32)
+    features = random.normal(size=(10, sum(parts.values())), scale=2).astype(np.float32)
     naming.fit(torch.from_numpy(sentences), text, torch.from_numpy(features))
     named = naming(torch.from_numpy(features)).numpy()
     unit = sentences / np.linalg.norm(sentences, axis=1, keepdims=True)
     names = unit @ text.get_buffer("raw_directions").numpy()
     mixed = []
     for row in features:
-        shares = np.exp(row[5:]) / np.exp(row[5:]).sum()
-        likeliest = np.argsort(-shares)[:LIKELIEST]
-        weights = np.sqrt(shares[likeliest])
-        mixed.append((weights / weights.sum()) @ names[likeliest])
+        by_network = []
+        for logits in (row[5:35], row[39:])[: len(parts) // 2]:
+            shares = np.exp(logits) / np.exp(logits).sum()
+            likeliest = np.argsort(-shares)[:LIKELIEST]
+            weights = np.sqrt(shares[likeliest])
+            by_network.append((weights / weights.sum()) @ names[likeliest])
+        mixed.append(np.mean(by_network, axis=0))
     centred = np.array(mixed) - np.mean(mixed, axis=0)
     np.testing.assert_allclose(named, centred / np.linalg.norm(centred, axis=1, keepdims=True), atol=1e-4)
 

@@ -183,19 +183,19 @@ def test_a_year_a_month_or_a_day_stands_for_all_of_it(date: str, sign: str) -> N
     # what is as precise as the date that is given, or more, is compared by as much of it as is given
     dates = [taken for taken in DATES if len(taken) >= len(date)]
     connection = table([{"taken": taken} for taken in dates])
-    found = select(connection, filter_of([f"taken{sign}{date}"]) or {})
+    matching = select(connection, filter_of([f"taken{sign}{date}"]) or {})
     connection.close()
-    assert found == [row for row, taken in enumerate(dates) if compare(taken[: len(date)], date)]
+    assert matching == [row for row, taken in enumerate(dates) if compare(taken[: len(date)], date)]
 
 
 def test_a_year_may_be_a_number_and_other_texts_are_no_dates() -> None:
     rows: list[dict[str, Any]] = [{"x": 2023}, {"x": 2024}, {"x": 2025.5}, {"x": "zebra"}, {"x": "A 2024"}]
     connection = table(rows)
-    found = {
+    matching = {
         sign: select(connection, filter_of([f"x{sign}2024"]) or {}) for sign in ("<", "<=", "=", ">=", ">")
     }
     connection.close()
-    assert found == {"<": [0], "<=": [0, 1], "=": [1], ">=": [1, 2], ">": [2]}
+    assert matching == {"<": [0], "<=": [0, 1], "=": [1], ">=": [1, 2], ">": [2]}
 
 
 @pytest.mark.parametrize("where", ["", "brand", "=acme", "in red", "<5"])

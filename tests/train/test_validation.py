@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,6 +13,7 @@ from genius.corpus.queries import TaskQueries
 from genius.decode.geometry import fit_temperature
 from genius.train.batches import validation_rows
 from genius.train.validation import (
+    SCALES,
     WEIGHTS,
     ItemRepresentations,
     RankingSettings,
@@ -64,31 +66,38 @@ def test_the_representation_that_knows_the_answers_wins(right: str) -> None:
     assert (ranking.rerank > 0.5) == (right == "embeddings")
 
 
-def test_the_weight_of_re_ranking_is_the_best_by_a_direct_computation() -> None:
-    """Items of the wanted modality by w · ⟨q, x⟩ − (1 − w) · ½‖z − ẑ‖², where both tell half of the truth."""
+def test_length_and_weight_are_the_best_by_a_direct_computation() -> None:
+    """By w · ⟨q, x⟩ + (1 − w) · (s · ⟨z, ẑ⟩ − ½‖ẑ‖²) among items of the wanted modality; both tell half of
+    the truth and the lengths of ẑ tell nothing."""
     random = np.random.default_rng(3)
     truth, first_noise, second_noise = random.normal(size=(3, 200, 12)).astype(np.float32)
-    items = ItemRepresentations(truth + first_noise, truth + 2 * second_noise, truth + second_noise)
+    lengths = random.uniform(0.5, 1.5, size=(200, 1)).astype(np.float32)
+    items = ItemRepresentations(
+        truth + first_noise, truth + 2 * second_noise, lengths * (truth + second_noise)
+    )
     embeddings, vectors = (truth + random.normal(size=truth.shape) for _ in range(2))
     modality = (np.arange(200) >= 120).astype(np.int64)
-    rankings = _weighted_rankings(
-        embeddings[:40], items.embeddings[:120], vectors[:40], items.quantized[:120]
-    )
-    hits = []
-    for weight, ranking in zip(WEIGHTS, rankings, strict=True):
-        count = 0
+    hits = np.zeros((len(SCALES), len(WEIGHTS)))
+    for (row, scale), (column, weight) in itertools.product(enumerate(SCALES), enumerate(WEIGHTS)):
+        rankings = _weighted_rankings(
+            embeddings[:40], items.embeddings[:120], scale * vectors[:40], items.quantized[:120]
+        )
         for query in range(40):
             scores = [
                 weight * embeddings[query] @ items.embeddings[item]
-                - (1 - weight) * 0.5 * np.square(vectors[query] - items.quantized[item]).sum()
+                + (1 - weight) * scale * vectors[query] @ items.quantized[item]
+                - (1 - weight) * 0.5 * np.square(items.quantized[item]).sum()
                 for item in range(120)
             ]
             best = np.argsort(scores)[-5:]
-            assert set(ranking[query]) == set(best)
-            count += query in best
-        hits.append(count)
-    assert 0 < np.argmax(hits) < 10
-    assert ranking_of(items, modality, embeddings, vectors).rerank == WEIGHTS[int(np.argmax(hits))]
+            assert set(rankings[column][query]) == set(best)
+            hits[row, column] += query in best
+    chosen = ranking_of(items, modality, embeddings, vectors)
+    row = int(np.argmax(hits[:, 0]))
+    assert row > 0  # lengths that tell nothing should count little
+    assert chosen.query_scale == SCALES[row]
+    assert 0 < np.argmax(hits[row]) < 10
+    assert chosen.rerank == WEIGHTS[int(np.argmax(hits[row]))]
 
 
 def test_the_quality_of_codes_is_that_of_an_exhaustive_search() -> None:
@@ -113,8 +122,12 @@ def test_the_quality_of_codes_is_that_of_an_exhaustive_search() -> None:
             answers.append(items.codes[task.positives(row)[0]])
         rates.append(hits / 30)
     quality = stage.code_quality(items)
+    longer = stage.code_quality(items, query_scale=2.0)
     assert 20 < 100 * np.mean(rates) < 90
     assert quality.codes == pytest.approx(100 * np.mean(rates))
     likeliest = fit_temperature(items.quantizer.codebooks, np.concatenate(queries), np.stack(answers))
     assert quality.temperature == pytest.approx(2.5 * likeliest)
+    assert longer.codes == quality.codes  # cosines don't depend on lengths
+    likeliest = fit_temperature(items.quantizer.codebooks, 2 * np.concatenate(queries), np.stack(answers))
+    assert longer.temperature == pytest.approx(2.5 * likeliest)
     assert quality.modality_of == [0, 1, 2]

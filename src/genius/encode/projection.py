@@ -82,17 +82,17 @@ class Projection(nn.Module):
 class ClassNaming(nn.Module):
     """From an image's class logits to the raw block of the text that would name it.
 
-    This is the mean of the text embeddings of the likeliest classes' names.
+    This is the mean of the text embeddings of the likeliest classes' names, by all networks that have
+    classes.
     """
 
     def __init__(self, image_parts: Mapping[str, int], raw: int) -> None:
         super().__init__()
         if "logits" not in image_parts:
             raise InputError("these features have no class logits, so pictures can't be named by them")
-        names = list(image_parts)
-        self.first = sum(image_parts[name] for name in names[: names.index("logits")])
-        self.classes = image_parts["logits"]
-        self.register_buffer("vectors", torch.zeros(self.classes, raw))
+        logits = {name: width for name, width in image_parts.items() if name.endswith("logits")}
+        self.spans = _spans(image_parts, logits)
+        self.register_buffer("vectors", torch.zeros(image_parts["logits"], raw))
         self.register_buffer("centre", torch.zeros(raw))
 
     def fit(self, sentences: torch.Tensor, text: Projection, features: torch.Tensor) -> None:
@@ -108,10 +108,13 @@ class ClassNaming(nn.Module):
 
     def _mean_name(self, features: torch.Tensor) -> torch.Tensor:
         """Mean [n, raw] of the likeliest classes' vectors, weighted by the roots of their probabilities."""
-        shares = features[:, self.first : self.first + self.classes].softmax(dim=1)
-        likeliest = shares.topk(LIKELIEST, dim=1)
-        weights = torch.zeros_like(shares).scatter(1, likeliest.indices, likeliest.values.sqrt())
-        return functional.normalize(weights, p=1.0, dim=1) @ self.get_buffer("vectors")
+        weights = []
+        for first, last in self.spans:
+            shares = features[:, first:last].softmax(dim=1)
+            likeliest = shares.topk(LIKELIEST, dim=1)
+            roots = torch.zeros_like(shares).scatter(1, likeliest.indices, likeliest.values.sqrt())
+            weights.append(functional.normalize(roots, p=1.0, dim=1))
+        return torch.stack(weights).mean(0) @ self.get_buffer("vectors")
 
 
 def _spans(parts: Mapping[str, int], kept: Mapping[str, int]) -> list[tuple[int, int]]:

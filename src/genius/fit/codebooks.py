@@ -8,6 +8,7 @@ comes nearer to the items than greedy fitting brings it, while the levels stay o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -46,16 +47,18 @@ def fit_quantizer(
     random: np.random.Generator,
     rounds: int = ROUNDS,
     beams: int = BEAMS,
-    levels: int = LEVELS,
+    sizes: Sequence[int] | None = None,
 ) -> Quantizer:
     """A quantizer for items by their vectors [n, width] and modality [n]; the modality is the first code.
 
-    `rounds` is how often codes and codebooks are refined, `beams` how many partial sums coding keeps.
+    `rounds` is how often codes and codebooks are refined, `beams` how many partial sums coding keeps, and
+    `sizes` how many codes each semantic level has; by default the number of items decides.
     """
+    sizes = sizes or [codes_per_level(len(vectors))] * LEVELS
     centres = np.tile(vectors.mean(0, dtype=np.float64), (len(MODALITIES), 1)).astype(np.float32)
     centres = means_by(vectors, modality, centres)
     residuals = vectors - centres[modality]
-    books = _residual_kmeans(residuals, codes_per_level(len(vectors)), levels, random)
+    books = _residual_kmeans(residuals, sizes, random)
     with bar("refining codebooks", total=rounds, unit="rounds") as shown:
         for _ in range(rounds):
             codes = Quantizer(books, modality_code="none", beams=beams).codes(residuals)
@@ -65,11 +68,11 @@ def fit_quantizer(
 
 
 def _residual_kmeans(
-    residuals: np.ndarray, size: int, levels: int, random: np.random.Generator
+    residuals: np.ndarray, sizes: Sequence[int], random: np.random.Generator
 ) -> list[np.ndarray]:
     left, books = residuals.copy(), []
-    with bar("fitting codebooks", total=levels, unit="levels") as shown:
-        for _ in range(levels):
+    with bar("fitting codebooks", total=len(sizes), unit="levels") as shown:
+        for size in sizes:
             book = kmeans(left, size, iterations=ITERATIONS, random=random)
             left -= book[nearest_centres(left, book)[0]]
             books.append(book)

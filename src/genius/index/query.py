@@ -410,7 +410,7 @@ def embed_item(
     if len(want) > 1:
         embeddings = model.wanting(embeddings, want)
         codes[modality_code != ANY, 0] = modality_code[modality_code != ANY]
-    vectors = model.quantizer.reconstruct(codes).astype(np.float32)
+    vectors = model.vectors_as_queries(model.quantizer.reconstruct(codes).astype(np.float32))
     return QueryBatch(vectors, embeddings.astype(np.float32), want, modality_code)
 
 

@@ -24,6 +24,7 @@ from genius.model import Model
 from genius.search.dense import nearest
 from genius.train import distributed
 from genius.train.batches import TaskSchedule, shuffled_rows, validation_rows
+from genius.train.hubness import TEXT_ALONE, choose_strengths, fit_bank, kind_of_query
 from genius.train.loop import LoopSettings, prepare_torch
 from genius.train.losses import contrastive_loss
 from genius.train.pairs import draw_positives, hit_rate, mask_other_positives
@@ -181,7 +182,7 @@ class EncoderStage:
         contents = self.pool.contents[numbers]
         return self.heads.item_blocks(_take(self.images, contents.image), _take(self.texts, contents.text))
 
-    def _queries(self, contents: Records) -> tuple[Blocks, torch.Tensor]:
+    def _queries(self, contents: Records) -> tuple[Blocks, torch.Tensor, torch.Tensor]:
         return self.heads.query_blocks(
             _take(self.images, contents.image),
             _take(self.texts, contents.text),
@@ -231,20 +232,51 @@ class EncoderStage:
 
     def validate(self) -> dict[str, float]:
         """Hit rate @5 in percent, the mean over tasks: in the `union` pool, and in the wanted `modality`."""
-        numbers = np.arange(len(self.pool.ids))
-        modality = torch.from_numpy(self.pool.modality)
-        chunks = np.array_split(numbers, -(-len(numbers) // BLOCK))
-        blocks = [self.heads.embed_items(self._items(chunk), modality[chunk]) for chunk in chunks]
-        items = torch.cat(blocks).numpy()
+        items = self._embedded_pool()
         union_hits, modality_hits = [], []
         for task in self.val_tasks:
             rows = validation_rows(len(task), VALIDATED_QUERIES)
             queries = self.heads.embed_queries(*self._queries(task.contents[rows])).numpy()
             union_hits.append(hit_rate(task, rows, nearest(queries, items, 5)[1]))
-            wanted = np.flatnonzero(self.pool.modality == task.want)
-            modality_hits.append(hit_rate(task, rows, wanted[nearest(queries, items[wanted], 5)[1]]))
+            modality_hits.append(self._modality_hit_rate(task, items))
         scores = {"union": 100 * float(np.mean(union_hits)), "modality": 100 * float(np.mean(modality_hits))}
         return {"score": (scores["union"] + scores["modality"]) / 2, **scores}
+
+    @torch.no_grad()
+    def fit_hubness(self) -> dict[str, float]:
+        """Fit what sets back hubs, for heads that are trained; returns the validation with it."""
+        self.network.eval()
+        items = np.unique(np.concatenate([task.items for task in self.train_tasks]))
+        chunks = np.array_split(items, -(-len(items) // BLOCK))
+        blocks = torch.cat([self._items(chunk).together() for chunk in chunks])
+        random = np.random.default_rng([self.seed, 17])
+        fit_bank(
+            self.heads.hubness,
+            [task for task in self.train_tasks if kind_of_query(task) == TEXT_ALONE],
+            lambda task, rows: self._instructed_queries(task, rows, random).together(),
+            blocks,
+            self.pool.modality[items],
+            seed=self.seed,
+        )
+        embedded = self._embedded_pool()
+        choose_strengths(
+            self.heads.hubness, self.val_tasks, lambda task: self._modality_hit_rate(task, embedded)
+        )
+        return self.validate()
+
+    def _embedded_pool(self) -> np.ndarray:
+        """The embeddings [n, width] of all items."""
+        modality = torch.from_numpy(self.pool.modality)
+        chunks = np.array_split(np.arange(len(modality)), -(-len(modality) // BLOCK))
+        blocks = [self.heads.embed_items(self._items(chunk), modality[chunk]) for chunk in chunks]
+        return np.asarray(torch.cat(blocks).numpy())
+
+    def _modality_hit_rate(self, task: TaskQueries, items: np.ndarray) -> float:
+        """Hit rate @5 of a validation task among the items of the wanted modality."""
+        rows = validation_rows(len(task), VALIDATED_QUERIES)
+        queries = self.heads.embed_queries(*self._queries(task.contents[rows])).numpy()
+        wanted = np.flatnonzero(self.pool.modality == task.want)
+        return hit_rate(task, rows, wanted[nearest(queries, items[wanted], 5)[1]])
 
 
 def with_start(settings: EncoderSettings) -> EncoderSettings:

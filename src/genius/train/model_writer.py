@@ -20,7 +20,7 @@ from genius.encode.features import Features
 from genius.encode.heads import Heads
 from genius.encode.onnx_export import export, without_tensors
 from genius.encode.onnx_graph import Graph
-from genius.model import FORMAT, KIND, Model
+from genius.model import FORMAT, KIND, METRIC, Model
 from genius.quantize.fusion import Fusion
 from genius.tensors import write_tensors
 from genius.train.decoder import DecoderStage
@@ -90,7 +90,8 @@ def write_quantizer(
 ) -> None:
     """Add stage 1 to a model: its fusion as a graph, its codebooks, and the settings of search."""
     quantizer, items = stage.quantizer(), stage.quantize_items()
-    quality, ranking = stage.code_quality(items), stage.ranking(items)
+    ranking = stage.ranking(items)
+    quality = stage.code_quality(items, ranking.query_scale)
     tensors, graphs, names = _shared_tensors(stage.fusion, {"fusion.onnx": fusion_graph(stage.fusion)})
     settings = {
         **_without(model.settings, "decoder"),
@@ -98,9 +99,11 @@ def write_quantizer(
         "quantizer": {
             "sizes": list(quantizer.sizes),
             "modality_code": quantizer.modality_code,
+            "beams": quantizer.beams,
             "temperature": quality.temperature,
             "modality_of": quality.modality_of,
             "dense_baseline": ranking.dense_baseline,
+            "query_scale": ranking.query_scale,
             "rerank": ranking.rerank if stage.settings.blend else 1.0,
         },
         "tensors": {**model.settings.get("tensors", {}), **names},
@@ -108,7 +111,7 @@ def write_quantizer(
         "validation": {**_without(model.settings["validation"], "decoder"), "quantizer": scores},
     }
     old = storage.open(model.path, kind=KIND, format=FORMAT)
-    replaced = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors")
+    replaced = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors", METRIC)
     with storage.create(
         model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
     ) as draft:
@@ -116,6 +119,8 @@ def write_quantizer(
         draft.reuse(old, *(name for name in _files_without_decoder(old) if name not in replaced))
         write_tensors(draft.folder / "quantizer.safetensors", tensors)
         quantizer.write(draft.folder / "codebooks.safetensors")
+        if stage.metric is not None:
+            stage.metric.write(draft.folder / METRIC)
         (draft.folder / "fusion.onnx").write_bytes(graphs["fusion.onnx"])
         draft.counts |= _without(old.manifest.counts, "decoder_parameters")
         draft.counts["codes"] = sum(quantizer.sizes)
@@ -234,12 +239,12 @@ class _QueryGraph(_Graph):
         has_instruction: torch.Tensor,
     ) -> torch.Tensor:
         heads = self.heads
-        blocks, wants = heads.query_blocks(
+        blocks = heads.query_blocks(
             (heads.project_images(image), has_image),
             (heads.text_projection(text), has_text),
             (heads.text_projection(instruction), has_instruction),
         )
-        return heads.embed_queries(blocks, wants)
+        return heads.embed_queries(*blocks)
 
 
 def item_graph(heads: Heads, encoder: Encoder) -> bytes:

@@ -95,6 +95,8 @@ def _train_heads(
     prompts = read_prompts(tree, features)
     stage = EncoderStage(settings, encoder, features, pool, tasks, prompts, seed=recipe.seed)
     scores = train(stage, settings.loop, work / "encoder", seed=recipe.seed)
+    if settings.heads.hubness:
+        scores = stage.fit_hubness()
     _log_scores("encoder", scores)
     if distributed.rank() == 0:
         write_dense_model(
@@ -111,6 +113,8 @@ def _train_quantizer(
     training, validation = _embedded(model, tree, cache)
     stage = QuantizerStage(settings, training, validation, seed=recipe.seed)
     scores = train(stage, settings.loop, work / "quantizer", seed=recipe.seed)
+    if settings.refit:
+        scores = stage.refit()
     _log_scores("quantizer", scores)
     if distributed.rank() == 0:
         write_quantizer(model, description(recipe), stage, scores)

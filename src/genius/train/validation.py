@@ -65,8 +65,8 @@ def measure_codes(
 ) -> CodeQuality:
     """Search for the answers of queries among the items of the wanted modality, by codes.
 
-    `modality` [n] and `codes` [n, levels] are those of all items. Up to `count` queries of each task are
-    used, and a third of that by beam search.
+    `modality` [n] and `codes` [n, levels] are those of all items, `query_vectors` as long as search makes
+    them. Up to `count` queries of each task are used, and a third of that by beam search.
     """
     units = quantizer.units(codes)
     samples = []
@@ -112,6 +112,10 @@ def _fit_temperature(quantizer: Quantizer, codes: np.ndarray, samples: Sequence[
 
 WEIGHTS = tuple(number / 10 for number in range(11))
 """The weights of joined embeddings in re-ranking that are tried."""
+SCALES = (1.0, 1.5, 2.0, 3.0)
+"""Lengths of a query's vector that are tried. The code score v·q - ½‖q‖² ranks by distance, and quantized
+vectors q are shorter the worse they fit, which says little about the answer; for a longer query directions
+count more. New items fit worse than those that codebooks were trained on."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +129,11 @@ class ItemRepresentations:
 
 @dataclass(frozen=True)
 class RankingSettings:
-    """What dense search compares, and the weight of joined embeddings in re-ranking."""
+    """What dense search compares, how long queries' vectors are, and the weight of joined embeddings in
+    re-ranking."""
 
     dense_baseline: DenseBaseline
+    query_scale: float
     rerank: float
 
 
@@ -144,7 +150,7 @@ def choose_ranking(
 
     `modality` [n] is that of the items; up to `count` queries of each task are used.
     """
-    embedding_hits, vector_hits, weighted_hits = [], [], []
+    embedding_hits, vector_hits, scaled_hits = [], [], []
     for task in tasks:
         rows = validation_rows(len(task), count)
         wanted = np.flatnonzero(modality == task.want)
@@ -152,15 +158,24 @@ def choose_ranking(
         rankings = [
             nearest(embeddings, items.embeddings[wanted], 5)[1],
             nearest(vectors, items.vectors[wanted], 5)[1],
-            *_weighted_rankings(embeddings, items.embeddings[wanted], vectors, items.quantized[wanted]),
+            *(
+                ranking
+                for scale in SCALES
+                for ranking in _weighted_rankings(
+                    embeddings, items.embeddings[wanted], scale * vectors, items.quantized[wanted]
+                )
+            ),
         ]
-        hits = [hit_rate(task, rows, wanted[best]) for best in rankings]
+        hits = [hit_rate(task, rows, wanted[first]) for first in rankings]
         embedding_hits.append(hits[0])
         vector_hits.append(hits[1])
-        weighted_hits.append(hits[2:])
-    weight = WEIGHTS[int(np.argmax(np.mean(weighted_hits, axis=0)))]
+        scaled_hits.append(np.reshape(hits[2:], (len(SCALES), len(WEIGHTS))))
+    by_scale_and_weight = np.mean(scaled_hits, axis=0)
+    best = int(np.argmax(by_scale_and_weight[:, 0]))  # by codes alone, which decide what is re-ranked
     return RankingSettings(
-        "vectors" if np.mean(vector_hits) > np.mean(embedding_hits) else "embeddings", weight
+        "vectors" if np.mean(vector_hits) > np.mean(embedding_hits) else "embeddings",
+        SCALES[best],
+        WEIGHTS[int(np.argmax(by_scale_and_weight[best]))],
     )
 
 
