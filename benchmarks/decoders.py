@@ -130,7 +130,7 @@ def read_data(model: Model, tree: Tree, split: Split, queries: int) -> SharedDat
     training, validation, measured = read_splits(model, view, ("train", 0), ("val", 0), (split, queries))
     coded = code_corpus(model, training)
     coded_validation, coded_measured = (
-        code_queries(embedded, coded.vectors, coded.codes, model.vectors)
+        code_queries(embedded, coded.vectors, coded.codes, model.query_vectors)
         for embedded in (validation, measured)
     )
     pool = UnionPool(model, coded_measured, union_members(view, measured.pool, split))

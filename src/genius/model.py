@@ -19,6 +19,7 @@ from genius.data.text import clean, query_text
 from genius.decode.decoder import Decoder, open_decoder
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import Precision
+from genius.decode.query_metric import QueryMetric
 from genius.encode import lite
 from genius.encode.direct import MaskedFeatures, image_features, load_images, text_features
 from genius.encode.encoder import Encoder, EncoderLoader, saved_encoder_loader
@@ -29,7 +30,6 @@ from genius.quantize.fusion_inputs import FusionInputs
 from genius.quantize.joint_embedder import JointEmbedder
 from genius.quantize.joint_space import JointSpace
 from genius.quantize.quantizer import Quantizer, modality_codes_for
-from genius.quantize.query_metric import QueryMetric
 from genius.runtime import cores, session
 from genius.storage import Json
 from genius.tensors import read_tensors, tensor_for_graph

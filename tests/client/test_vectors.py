@@ -30,7 +30,8 @@ def test_the_embedding_of_a_text_finds_what_the_text_finds(served: Path, running
         by_text = index.search("a red square", instruction="", k=5)
         for hits in (index.search(vector=embedding, k=5), client.search(vector=embedding, k=5)):
             assert [hit.item.id for hit in hits] == [hit.item.id for hit in by_text]
-            np.testing.assert_allclose([hit.score for hit in hits], [hit.score for hit in by_text], atol=1e-5)
+            # vectors are taken at unit length, which those with a number against hubs don't quite have
+            np.testing.assert_allclose([hit.score for hit in hits], [hit.score for hit in by_text], rtol=0.03)
 
 
 def test_items_bring_their_vectors_along(fitted_index: Path, running: Running) -> None:

@@ -68,7 +68,8 @@ def test_a_model_embeds_items_and_queries_without_torch_as_from_cached_features(
     items = [item for item in Tree(miniature) if not item.id.endswith(":90")][:20]  # one image is missing
     vectors = model.embed_items(items)
     assert vectors.shape == (20, model.width)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    lengths = np.linalg.norm(np.delete(vectors, -4, axis=1), axis=1)  # without the number against hubs
+    np.testing.assert_allclose(lengths, 1, atol=1e-5)
     alone = np.concatenate([model.embed_items([item]) for item in items])
     np.testing.assert_allclose(vectors, alone, atol=1e-4)
     queries = model.embed_queries(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,9 @@ from genius.cli import app
 from genius.data.mbeir import Tree
 from genius.errors import InputError
 from genius.evaluate.run import evaluate_model
-from genius.train import plan
+from genius.train import heads, plan
 from genius.train.run import read_recipe, train_model
-from tests.encode.small_towers import use_small_towers, write_small_towers
+from tests.encode.small_towers import efficientnet_weights, use_small_towers, write_small_towers
 from tests.miniature import COLOURS, write_lines
 from tests.pictures import write_square
 from tests.recipes import CODED
@@ -70,6 +71,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def small_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_small_towers(home, monkeypatch)
+    classes = len(efficientnet_weights()["_fc.bias"])
+    monkeypatch.setattr(
+        heads, "class_sentences", lambda: [f"A {COLOURS[n % len(COLOURS)]} square." for n in range(classes)]
+    )
 
 
 def test_one_task_from_texts_to_images_trains_and_is_evaluated(home: Path, tmp_path: Path) -> None:

@@ -53,6 +53,11 @@ class MadeUpModel:
         return np.ascontiguousarray(parts.embeddings[:, ::-1])
 
     query_vectors = vectors
+
+    def vectors_as_queries(self, vectors: np.ndarray) -> np.ndarray:
+        """The same: items and queries have one space."""
+        return vectors
+
     read_text = staticmethod(clean)
 
     def retargeted(self, inputs: Any, rows: np.ndarray, want: np.ndarray) -> Any:

@@ -106,7 +106,7 @@ def test_the_plain_ranking_by_geometry_is_by_code_score(index: Index, model: Mod
     plain = index.search("the red one", k=7, rerank=False)
     assert plain == plain.plain and plain.mode != "paper"
     assert plain == index.search("the red one", k=7).plain
-    vector = model.vectors(model.fusion_inputs([Query(text="the red one")]))[0]
+    vector = model.query_vectors(model.fusion_inputs([Query(text="the red one")]))[0]
     codes = np.array([index.code(item.id) for item in index])
     sq_distances = ((vector - model.quantizer.reconstruct(codes)) ** 2).sum(axis=1)
     nearest = np.sort(sq_distances)[:7]

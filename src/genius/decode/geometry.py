@@ -17,8 +17,8 @@ import numpy as np
 
 from genius.decode.decoder import check_queries, log_softmax
 from genius.errors import InputError
-from genius.quantize.products import row_by_row_products
 
+CODEBOOK_BLOCK = 256  # vectors of a codebook at a time: half a megabyte too
 MEMORY = 1 << 27
 """How many bytes of tables there may be: all levels at 1024 codes, the second semantic one at 4096."""
 MAX_DISTANCES = 1 << 24
@@ -147,6 +147,20 @@ class GeometryState:
         for book, codes in zip(self._geometry.codebooks, self._codes, strict=False):
             residuals -= book[codes]
         return residuals
+
+
+def row_by_row_products(rows: np.ndarray, book: np.ndarray) -> np.ndarray:
+    """Batch-invariant inner products float32 [n, codes] of rows [n, width] with vectors [codes, width].
+
+    A matrix product rounds differently with the number of rows; row by row, each result is the same in any
+    batch. The vectors are read once for all rows, as reading takes longer than the products.
+    """
+    products = np.empty((len(rows), len(book)), np.float32)
+    for start in range(0, len(book), CODEBOOK_BLOCK):
+        vectors = book[start : start + CODEBOOK_BLOCK]
+        for number, row in enumerate(rows):
+            products[number, start : start + CODEBOOK_BLOCK] = np.dot(vectors, row)
+    return products
 
 
 def _in_blocks(rows: np.ndarray, book: np.ndarray, block: int) -> np.ndarray:

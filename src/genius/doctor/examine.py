@@ -80,8 +80,10 @@ def _code_items(model: Model, embedded: EmbeddedCorpus, members: np.ndarray) -> 
 def _code_queries(
     model: Model, embedded: EmbeddedCorpus, task: TaskQueries, members: np.ndarray
 ) -> CodedQueries:
-    embeddings, vectors, not_finite = _finite_rows(model, embedded.queries[task.task])
-    codes = model.quantizer.codes(vectors, np.full(len(vectors), task.want))
+    inputs = embedded.queries[task.task]
+    embeddings, as_items, not_finite = _finite_rows(model, inputs)
+    codes = model.quantizer.codes(as_items, np.full(len(as_items), task.want))
+    vectors = np.where(not_finite[:, None], 0, model.query_vectors(inputs))
     place_of = np.full(len(embedded.pool.ids), -1)
     place_of[members] = np.arange(len(members))
     positives = [place_of[task.positives(row)] for row in range(len(task))]

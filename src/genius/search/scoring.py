@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.quantize.products import row_by_row_products
+from genius.decode.geometry import row_by_row_products
 from genius.search.codes import PackedCodes
 
 BLOCK = 1 << 13  # quantized vectors at a time

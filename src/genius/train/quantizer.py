@@ -19,13 +19,13 @@ from torch.nn import functional
 from genius.corpus.embedded import EmbeddedCorpus
 from genius.data.records import MODALITIES
 from genius.data.tasks import Task
+from genius.decode.query_metric import QueryMetric
 from genius.errors import InputError
 from genius.fit.codebooks import fit_quantizer
 from genius.quantize.codebooks import Codebooks, CodebookSettings, Quantized
 from genius.quantize.fusion import Fusion, FusionSettings
 from genius.quantize.fusion_inputs import FusionInputs
 from genius.quantize.quantizer import Quantizer
-from genius.quantize.query_metric import QueryMetric
 from genius.train import distributed
 from genius.train.batches import ContrastBatch, TrainingQueries
 from genius.train.loop import LoopSettings, prepare_torch
@@ -91,7 +91,7 @@ class QuantizerSettings:
     """Whether codebooks are fitted anew once the fusion is trained, by k-means and beams, in the metric of
     queries: codes of new items come nearer to their vectors."""
     metric_power: float = 0.5
-    """For `refit`: how much errors count where queries differ (see `genius.quantize.query_metric`)."""
+    """For `refit`: how much errors count where queries differ (see `genius.decode.query_metric`)."""
     blend: bool = True
     """Whether candidates are re-ranked by joined embeddings and codes together, with a weight chosen by
     validation; the paper re-ranks by joined embeddings alone."""

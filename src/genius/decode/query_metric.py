@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from genius.quantize.products import row_by_row_products
+from genius.decode.geometry import row_by_row_products
 from genius.tensors import read_tensors, write_tensors
 
 LEAST = 1e-3

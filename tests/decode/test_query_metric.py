@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from genius.decode.query_metric import QueryMetric
 from genius.fit.codebooks import fit_quantizer
-from genius.quantize.query_metric import QueryMetric
 
 WIDTH = 12
 

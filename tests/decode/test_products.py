@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from genius.quantize.products import row_by_row_products
+from genius.decode.geometry import row_by_row_products
 
 
 def test_products_row_by_row_are_exact_and_batch_invariant() -> None:
