@@ -149,7 +149,7 @@ class UnionPool:
 
     def engine(self, decoder: Decoder) -> Engine:
         """An engine over the pool."""
-        return Engine([self.segment], decoder, self.model.quantizer.codebooks, self.model.rerank_weight)
+        return Engine([self.segment], decoder, self.model.quantizer.codebooks)
 
     def search(self, decoder: Decoder, task: TaskQueries, beams: int) -> SearchTrace:
         """Search all queries of a task through all levels, the wanted modality known."""

@@ -32,6 +32,7 @@ gamma = 5.0
 validated = 30
 [quantizer.fusion]
 hidden = 32
+width = 20
 [quantizer.codebooks]
 levels = 3
 size = 16

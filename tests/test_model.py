@@ -103,7 +103,7 @@ def test_a_coded_model_of_format_1_is_read(coded_model: Path, tmp_path: Path) ->
     assert manifest.settings["quantizer"]["fair"] in ("joined", "vectors")
     graph_inputs = [declared.name for declared in onnx.load(old.path / "fusion.onnx").graph.input]
     assert "joined" in graph_inputs and "embeddings" not in graph_inputs
-    for name in ("fusion_kind", "dense_baseline", "rerank_weight", "width", "stages"):
+    for name in ("fusion_kind", "dense_baseline", "width", "stages"):
         assert getattr(old, name) == getattr(new, name)
     assert old.settings == {name: value for name, value in new.settings.items() if name != "tensors"}
     np.testing.assert_array_equal(old.embed_items(ITEMS), new.embed_items(ITEMS))

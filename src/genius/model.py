@@ -19,14 +19,13 @@ from genius.data.text import clean, query_text
 from genius.decode.decoder import Decoder, open_decoder
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import Precision
-from genius.decode.query_metric import QueryMetric
 from genius.encode import lite
 from genius.encode.direct import MaskedFeatures, image_features, load_images, text_features
 from genius.encode.encoder import Encoder, EncoderLoader, saved_encoder_loader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
 from genius.errors import InputError, MismatchError, MissingError
-from genius.quantize.fusion_inputs import FusionInputs
+from genius.quantize.fusion_inputs import KINDS, FusionInputs
 from genius.quantize.joint_embedder import JointEmbedder
 from genius.quantize.joint_space import JointSpace
 from genius.quantize.quantizer import Quantizer, modality_codes_for
@@ -48,7 +47,6 @@ TENSOR_FILES = {
 }
 """Where the tensors of a graph are; in models made before they were shared, within the graph itself."""
 
-METRIC = "metric.safetensors"
 
 SHIPPED = Path(__file__).parent / "shipped"
 """The models that come with genius, by name; their towers are in the user's cache."""
@@ -398,48 +396,40 @@ class Model:
     # --- the quantizer
 
     def vectors(self, inputs: FusionInputs) -> np.ndarray:
-        """The vectors [n, width] of items, which are coded."""
-        fused = self._fused(inputs)
-        return fused if self.query_metric is None else self.query_metric.items(fused)
+        """The vectors [n, vector_width] of items, which are coded: of unit length, or embeddings themselves
+        where nothing fuses them."""
+        if not self._has_fusion:
+            self._require("quantizer")
+            return np.asarray(inputs.embeddings, np.float32)
+        # the graph lacks the inputs that it does not use: the published fusion has no embedding of the whole
+        names = [declared.name for declared in self._fusion_graph.get_inputs()]
+        blocks = [np.zeros((0, self.vector_width), np.float32)]
+        for start in range(0, len(inputs), BLOCK):
+            block = inputs[slice(start, start + BLOCK)]
+            blocks += self._fusion_graph.run(None, {name: block[_current_name(name)] for name in names})
+        return np.concatenate(blocks)
 
     def query_vectors(self, inputs: FusionInputs) -> np.ndarray:
         """The vectors [n, width] of queries, as long as the quantizer's settings say.
 
         The longer they are, the less the lengths of quantized vectors count beside their directions.
         """
-        fused = self._fused(inputs)
-        vectors = fused if self.query_metric is None else self.query_metric.queries(fused)
-        return self._scaled(vectors)
+        return np.asarray(self.vectors(inputs) * self._by_kind("query_scale", inputs.kinds)[:, None])
 
-    def vectors_as_queries(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors [n, width] of queries for what is like items with these vectors."""
-        return self._scaled(
-            vectors if self.query_metric is None else self.query_metric.items_as_queries(vectors)
-        )
+    def vectors_as_queries(self, vectors: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+        """Vectors [n, width] of queries, of these kinds [n], for what is like items with these vectors."""
+        return np.asarray(vectors * self._by_kind("query_scale", kinds)[:, None])
 
-    def _scaled(self, vectors: np.ndarray) -> np.ndarray:
-        scale = float(self.settings["quantizer"].get("query_scale", 1.0))
-        return vectors if scale == 1 else vectors * np.float32(scale)
+    def rerank_weights(self, kinds: np.ndarray) -> np.ndarray:
+        """The weight [n] of the embeddings' similarity in re-ranking for queries of these kinds [n]; the rest
+        is the code score."""
+        return self._by_kind("rerank", kinds)
 
-    def _fused(self, inputs: FusionInputs) -> np.ndarray:
-        """The fused vectors [n, width] of records, of unit length; embeddings where nothing fuses them."""
-        if not self._has_fusion:
-            self._require("quantizer")
-            return np.asarray(inputs.embeddings, np.float32)
-        # the graph lacks the inputs that it does not use: the published fusion has no embedding of the whole
-        names = [declared.name for declared in self._fusion_graph.get_inputs()]
-        blocks = [np.zeros((0, self.width), np.float32)]
-        for start in range(0, len(inputs), BLOCK):
-            block = inputs[slice(start, start + BLOCK)]
-            blocks += self._fusion_graph.run(None, {name: block[_current_name(name)] for name in names})
-        return np.concatenate(blocks)
-
-    @cached_property
-    def query_metric(self) -> QueryMetric | None:
-        """What items and queries are mapped by before they are coded and compared, if anything."""
-        if METRIC not in self._artifact.manifest.files:
-            return None
-        return QueryMetric.open(self._artifact.file(METRIC))
+    def _by_kind(self, name: str, kinds: np.ndarray) -> np.ndarray:
+        """A setting of the quantizer for each of these kinds of query [n]; one number holds for all kinds."""
+        self._require("quantizer")
+        setting = np.asarray(self.settings["quantizer"].get(name, 1.0), np.float32)
+        return np.asarray(np.broadcast_to(setting, KINDS)[kinds])
 
     @property
     def _has_fusion(self) -> bool:
@@ -458,6 +448,11 @@ class Model:
         path = self._artifact.file("codebooks.safetensors")
         return Quantizer.open(path, described["modality_code"], beams=int(described.get("beams", 1)))
 
+    @property
+    def vector_width(self) -> int:
+        """Numbers of a vector, which may be fewer than those of an embedding."""
+        return self.quantizer.width
+
     def modality_codes_for(self, want: int, count: int) -> np.ndarray | None:
         """The modality code [count] of queries that want a modality; None if the model has no such codes."""
         self._require("quantizer")
@@ -467,12 +462,6 @@ class Model:
     def dense_baseline(self) -> DenseBaseline:
         """What dense search compares: the kind that answered more of the validation queries."""
         return self.settings.get("quantizer", {}).get("dense_baseline", "embeddings")  # type: ignore[no-any-return]
-
-    @property
-    def rerank_weight(self) -> float:
-        """Weight of the embeddings' similarity in re-ranking; the rest is the code score."""
-        self._require("quantizer")
-        return float(self.settings["quantizer"].get("rerank", 1.0))
 
     # --- the decoders
 
@@ -493,7 +482,9 @@ class Model:
         """
         self._require("decoder")
         described, threads = self.settings["decoder"], threads or self._threads
-        return open_decoder(self._artifact.file, self.width, described, precision, threads, self._device)
+        return open_decoder(
+            self._artifact.file, self.vector_width, described, precision, threads, self._device
+        )
 
 
 def model_folder(path: Path | str) -> Path:

@@ -109,7 +109,7 @@ def content_of(path: Path) -> Content:
     with index._reading() as snapshot:
         for key, entry in index._catalogue.walk():
             kept = fields(item_of(entry, index._catalogue.path))
-            content[entry.id] = (*kept[:-1], tuple(snapshot.stored(key)[0].tolist()))
+            content[entry.id] = (*kept[:-1], tuple(snapshot.stored(key).code.tolist()))
     index.close()
     return content
 

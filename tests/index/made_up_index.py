@@ -30,7 +30,7 @@ class MadeUpModel:
 
     path = Path("nowhere")
     fingerprint = "made up"
-    width = WIDTH
+    width = vector_width = WIDTH
     rerank_weight = 0.6
     stages = ("encoder", "quantizer")
     uses_features = True
@@ -46,7 +46,7 @@ class MadeUpModel:
         rows = [
             np.random.default_rng(list((query.text or "").encode())).normal(size=WIDTH) for query in queries
         ]
-        return SimpleNamespace(embeddings=np.array(rows, np.float32))
+        return SimpleNamespace(embeddings=np.array(rows, np.float32), kinds=np.ones(len(rows), np.int64))
 
     def vectors(self, parts: Any) -> np.ndarray:
         """The same numbers, the other way round."""
@@ -54,15 +54,20 @@ class MadeUpModel:
 
     query_vectors = vectors
 
-    def vectors_as_queries(self, vectors: np.ndarray) -> np.ndarray:
+    def vectors_as_queries(self, vectors: np.ndarray, kinds: np.ndarray) -> np.ndarray:
         """The same: items and queries have one space."""
         return vectors
+
+    def rerank_weights(self, kinds: np.ndarray) -> np.ndarray:
+        """One for all."""
+        return np.full(len(kinds), self.rerank_weight, np.float32)
 
     read_text = staticmethod(clean)
 
     def retargeted(self, inputs: Any, rows: np.ndarray, want: np.ndarray) -> Any:
         """The embeddings of queries are the same whatever they want."""
-        return SimpleNamespace(embeddings=inputs.embeddings[rows])
+        kinds = np.ones(len(rows), np.int64)
+        return SimpleNamespace(embeddings=inputs.embeddings[rows], kinds=kinds)
 
     def modality_codes_for(self, want: int, count: int) -> np.ndarray:
         """The modality is the first code."""

@@ -59,8 +59,9 @@ def embedded(model: Model, items: list[Item]) -> np.ndarray:
 def blended(model: Model, query: Query, cosines: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """What items are re-ranked by, from their cosines and codes. How much either counts is chosen on
     validation, so it is not the same on all machines."""
-    vector, quantized = model.vectors(model.fusion_inputs([query]))[0], model.quantizer.reconstruct(codes)
-    weight, code_scores = model.rerank_weight, quantized @ vector - (quantized * quantized).sum(1) / 2
+    inputs, quantized = model.fusion_inputs([query]), model.quantizer.reconstruct(codes)
+    vector, weight = model.query_vectors(inputs)[0], model.rerank_weights(inputs.kinds)[0]
+    code_scores = quantized @ vector - (quantized * quantized).sum(1) / 2
     return np.asarray(weight * cosines + (1 - weight) * code_scores)
 
 

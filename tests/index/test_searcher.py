@@ -27,7 +27,6 @@ class SearchedPool:
 
     searcher: Searcher
     geometry: Geometry
-    weight: float
     format: SegmentFormat
     codes: np.ndarray
     modality: np.ndarray
@@ -42,10 +41,12 @@ class SearchedPool:
     def quantized(self) -> np.ndarray:
         return quantized(self.geometry.codebooks, self.codes)
 
-    def scores(self, vector: np.ndarray, embedding: np.ndarray) -> np.ndarray:
+    def scores(self, queries: QueryBatch, query: int) -> np.ndarray:
         """What items are re-ranked by, from the formula."""
+        vector, embedding = queries.vectors[query], queries.embeddings[query]
+        weight = 0.0 if self.format.embeddings == "none" else queries.embedding_weights[query]
         code_scores = self.quantized @ vector - (self.quantized**2).sum(axis=1) / 2
-        return np.asarray(self.weight * (self.embeddings @ embedding) + (1 - self.weight) * code_scores)
+        return np.asarray(weight * (self.embeddings @ embedding) + (1 - weight) * code_scores)
 
     def cosines(self, queries: QueryBatch, query: int) -> np.ndarray:
         """Of embeddings, or where none are kept of vectors and codes."""
@@ -82,15 +83,14 @@ def make_pool(seed: int, sizes: list[int], format: SegmentFormat, removed: float
         blocks.append(made_up_block(random, count, format, first_key, geometry.codebooks))
     item_keys = np.concatenate([block.item_keys for block in blocks])
     tombstones = item_keys[random.random(len(item_keys)) < removed]
-    weight = 0.0 if format.embeddings == "none" else float(random.choice([1.0, 0.4]))
     segments = [Segment.in_memory(block, format) for block in blocks]
-    searcher = Searcher(geometry, quantizer, weight, segments, tombstones)
+    searcher = Searcher(geometry, quantizer, segments, tombstones)
     live = ~np.isin(item_keys, tombstones)
     codes, modality, embeddings = (
         np.concatenate([np.asarray(getattr(block, name)) for block in blocks])[live]
         for name in ("codes", "modality", "embeddings")
     )
-    return SearchedPool(searcher, geometry, weight, format, codes, modality, embeddings, item_keys[live])
+    return SearchedPool(searcher, geometry, format, codes, modality, embeddings, item_keys[live])
 
 
 def random_queries(seed: int, count: int, format: SegmentFormat, wants: list[int]) -> QueryBatch:
@@ -99,7 +99,8 @@ def random_queries(seed: int, count: int, format: SegmentFormat, wants: list[int
     modality_code = want if format.semantic else np.full(count, ANY)
     vectors = random.normal(size=(count, WIDTH)).astype(np.float32)
     embeddings = (random.integers(-2, 3, (count, WIDTH)) / 2).astype(np.float32)
-    return QueryBatch(vectors, embeddings, want, modality_code)
+    weights = random.choice([1.0, 0.4, 0.0], count).astype(np.float32)
+    return QueryBatch(vectors, embeddings, want, modality_code, weights)
 
 
 FORMATS = st.sampled_from([GIVEN, LEARNED, NO_MODALITY_CODE, FP16, NONE])
@@ -185,7 +186,7 @@ def test_wide_beams_give_both_rankings_of_all_items(
         }
         item_of = {int(key): item for item, key in enumerate(pool.item_keys)}
         items = [item_of[key] for key in ranked.item_keys.tolist()]
-        scores = pool.scores(vector, queries.embeddings[query])
+        scores = pool.scores(queries, query)
         np.testing.assert_allclose(ranked.scores, scores[items], atol=1e-4)
         np.testing.assert_allclose(ranked.cosines, pool.cosines(queries, query)[items], atol=1e-5)
         for log_probs, item in zip(ranked.level_log_probs, items, strict=True):
@@ -235,7 +236,7 @@ def test_the_segments_that_items_are_in_make_no_difference(
             for start, end in pairwise(bounds)
         ]
         segments = [Segment.in_memory(block, format) for block in blocks]
-        searcher = Searcher(geometry, quantizer, 0.5, segments, NO_TOMBSTONES)
+        searcher = Searcher(geometry, quantizer, segments, NO_TOMBSTONES)
         results.append(searcher.search(queries, 7, 3, mode))
     for in_one, in_three in zip(*results, strict=True):
         assert_same(in_one, in_three)
@@ -262,7 +263,7 @@ def test_a_single_item_and_all_items_under_one_code() -> None:
         half_sq_norms=np.ones(20, np.float32),
     )
     segments = [Segment.in_memory(same, GIVEN)]
-    ranked = Searcher(geometry, quantizer, 1.0, segments, NO_TOMBSTONES).search(queries, 5, 1)[0]
+    ranked = Searcher(geometry, quantizer, segments, NO_TOMBSTONES).search(queries, 5, 1)[0]
     assert (len(ranked.item_keys), ranked.num_candidates) == (5, 20)
     assert ranked.plain.tolist() == ranked.reranked.tolist()
     assert set(ranked.prefix_counts[:, -1]) == {20}

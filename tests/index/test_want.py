@@ -59,14 +59,14 @@ def content_scores(index: Index, query: Query, modality: Modality) -> dict[str, 
         (inputs["image"], inputs["has_image"]),
         (inputs["text"], inputs["has_text"]),
     )
-    vector, embedding = model.vectors(aimed)[0], inputs["embeddings"][0]
+    vector, embedding = model.query_vectors(aimed)[0], inputs["embeddings"][0]
     items = [item for item in index if item.modality == modality]
     codes = np.array([index.code(item.id) for item in items])
     quantized = model.quantizer.reconstruct(codes)
     code_scores = quantized @ vector - (quantized * quantized).sum(1) / 2
     contents = model.embed_items(items)[:, :-3] @ embedding[:-3]
     of_modality = np.linalg.norm(embedding[-3:]) * np.linalg.norm(model.embed_items(items)[:, -3:], axis=1)
-    weight = model.rerank_weight
+    weight = model.rerank_weights(aimed.kinds)[0]
     scores = weight * (contents + of_modality) + (1 - weight) * code_scores
     return dict(zip([item.id for item in items], scores.tolist(), strict=True))
 

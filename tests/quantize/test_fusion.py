@@ -17,10 +17,10 @@ WIDTH, HIDDEN = 6, 5
 NAMES = ("embeddings", "image", "has_image", "text", "has_text")
 
 
-def fusion(with_embedding: bool, seed: int = 0) -> Fusion:
+def fusion(with_embedding: bool, seed: int = 0, width: int = 0) -> Fusion:
     """A fusion in use, its last layers no longer zero."""
     torch.manual_seed(seed)
-    network = Fusion(WIDTH, FusionSettings(hidden=HIDDEN, with_embedding=with_embedding))
+    network = Fusion(WIDTH, FusionSettings(hidden=HIDDEN, width=width, with_embedding=with_embedding))
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return network.eval()
@@ -47,7 +47,7 @@ def records(count: int, seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 def by_hand(network: Fusion, inputs: dict[str, torch.Tensor]) -> np.ndarray:
-    """λx + (1 − λ)y + MLP([y; x; φ]) + φ, of unit length, in numpy's double precision."""
+    """N(λx + (1 − λ)y + φ) + MLP([y; x; φ]), of unit length, in numpy's double precision."""
     weights = {name: value.detach().double().numpy() for name, value in network.named_parameters()}
     values = {name: value.numpy() for name, value in inputs.items()}
 
@@ -61,14 +61,18 @@ def by_hand(network: Fusion, inputs: dict[str, torch.Tensor]) -> np.ndarray:
         projected.append(layer("embedding_projection", values["embeddings"]))
     u = np.maximum(np.concatenate(projected, axis=1), 0)
     share = 1 / (1 + np.exp(-layer("share.2", np.maximum(layer("share.0", u), 0))))
-    z = share * x + (1 - share) * y + layer("mix.2", np.maximum(layer("mix.0", u), 0))
+    z = share * x + (1 - share) * y
     z = z + values["embeddings"] if network.settings.with_embedding else z
+    if network.settings.width:
+        z = z @ weights["narrow.weight"].T
+    z = z + layer("mix.2", np.maximum(layer("mix.0", u), 0))
     return np.asarray(z / np.linalg.norm(z, axis=1, keepdims=True))
 
 
+@pytest.mark.parametrize("width", [0, 4])
 @pytest.mark.parametrize("with_embedding", [False, True])
-def test_the_formula(with_embedding: bool) -> None:
-    network, inputs = fusion(with_embedding), records(50)
+def test_the_formula(with_embedding: bool, width: int) -> None:
+    network, inputs = fusion(with_embedding, width=width), records(50)
     vectors = network(**inputs).detach().numpy()
     np.testing.assert_allclose(vectors, by_hand(network, inputs), atol=2e-6)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
@@ -95,8 +99,23 @@ def test_training_starts_from_the_plain_mixture() -> None:
     torch.testing.assert_close(vectors, torch.nn.functional.normalize(inputs["embeddings"], dim=1))
 
 
-def test_the_exported_graph_gives_the_same() -> None:
-    network = fusion(with_embedding=True)
+def test_narrower_vectors_start_from_what_queries_tell_apart() -> None:
+    """Products of queries with items keep as much as in any projection to as few numbers."""
+    random = np.random.default_rng(0)
+    queries = (random.normal(size=(200, WIDTH)) * [3, 0.1, 2, 0.2, 1, 0.1]).astype(np.float32)
+    queries = queries @ np.linalg.qr(random.normal(size=(WIDTH, WIDTH)))[0].astype(np.float32)
+    network = Fusion(WIDTH, FusionSettings(hidden=HIDDEN, width=3))
+    network.narrow_to(torch.from_numpy(queries))
+    assert network.narrow is not None
+    kept = network.narrow.weight.detach().numpy()
+    np.testing.assert_allclose(kept @ kept.T, np.eye(3), atol=1e-6)
+    lost = np.square(queries - queries @ kept.T @ kept).sum()
+    assert lost == pytest.approx(np.square(np.linalg.svd(queries)[1][3:]).sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize("width", [0, 4])
+def test_the_exported_graph_gives_the_same(width: int) -> None:
+    network = fusion(with_embedding=True, width=width)
     graph = session(export(network, {name: records(3)[name] for name in NAMES}, ["vectors"]))
     for count in (1, 40):
         inputs = records(count, seed=9)
@@ -104,7 +123,9 @@ def test_the_exported_graph_gives_the_same() -> None:
         np.testing.assert_allclose(vectors, network(**inputs).detach().numpy(), atol=1e-5)
 
 
-@pytest.mark.parametrize("wrong", [{"hidden": 0}, {"dropout": 1.0}, {"dropout": -0.1}])
+@pytest.mark.parametrize("wrong", [{"hidden": 0}, {"width": -1}, {"dropout": 1.0}, {"dropout": -0.1}])
 def test_bad_settings(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="hidden should be at least 1, and dropout a share below 1"):
+    with pytest.raises(
+        InputError, match="hidden should be at least 1, width at least 0, and dropout a share"
+    ):
         FusionSettings(**wrong)

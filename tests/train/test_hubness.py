@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("torch")
 import torch
 
-from genius.corpus.queries import TaskQueries
+from genius.corpus.queries import TaskQueries, kind_of_query
 from genius.encode.heads import HeadSettings
 from genius.encode.hubness import Hubness
-from genius.train.hubness import STRENGTHS, choose_strengths, fit_bank, kind_of_query
+from genius.train.hubness import STRENGTHS, choose_strengths, fit_bank
 from tests.train.small_heads import SETTINGS, stage
 
 WIDTH = 6

@@ -11,7 +11,6 @@ pytest.importorskip("faiss")
 import torch
 
 from genius.errors import InputError
-from genius.quantize.codebooks import CodebookSettings
 from genius.train.loop import train
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from tests.train.processes import assert_resumes, assert_same_together
@@ -135,32 +134,13 @@ def test_bad_settings_are_named() -> None:
         QuantizerSettings(restart=1.0)
 
 
-def test_codebooks_may_be_fitted_anew_in_the_metric_of_queries() -> None:
-    trained = stage(dataclasses.replace(SETTINGS, refit=True))
-    trained.loss(0, 0)  # initialises the codebooks
-    before = trained.quantizer()
-    scores = trained.refit()
-    assert trained.metric is not None
-    assert scores.keys() == {"score", "codes", "geometry", "first", "survival"}
-    after, vectors = trained.quantizer(), trained.all_vectors(trained.validation.items)
-    assert after.sizes == before.sizes
-    modality = trained.validation.pool.modality
-    mapped = trained.item_vectors()
-    np.testing.assert_array_equal(mapped, trained.metric.items(vectors))
-    task, queries = next(iter(trained.validation.queries.items()))
-    rows = np.arange(3)
-    np.testing.assert_allclose(
-        trained.query_vectors(task, rows) @ mapped.T,
-        trained.all_vectors(queries, rows) @ vectors.T,
-        atol=1e-4,
-    )
-    codes = after.codes(mapped, modality)
-    assert np.square(mapped - after.reconstruct(codes)).sum() < 0.3 * np.square(mapped).sum()
-    again = stage(dataclasses.replace(SETTINGS, refit=True))
-    again.loss(0, 0)
-    assert again.refit() == scores  # the seed decides
-
-
-def test_codebooks_are_fitted_anew_only_for_given_modalities() -> None:
-    with pytest.raises(InputError, match='set modality_code = "given"'):
-        QuantizerSettings(refit=True, codebooks=CodebookSettings(modality_code="learned"))
+def test_vectors_may_be_narrower_than_embeddings() -> None:
+    """They start as what queries tell apart, and are trained, coded and searched as others."""
+    narrow = stage(dataclasses.replace(SETTINGS, fusion=dataclasses.replace(SETTINGS.fusion, width=5)))
+    assert narrow.items.width > 5
+    loss = narrow.loss(0, 0)
+    loss.backward()
+    assert narrow.fusion.narrow is not None and narrow.fusion.narrow.weight.grad is not None
+    items = narrow.quantize_items()
+    assert items.vectors.shape == (len(narrow.modality), 5) and items.quantizer.width == 5
+    assert narrow.validate()["codes"] > 20

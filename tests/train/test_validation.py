@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -19,6 +20,7 @@ from genius.train.validation import (
     RankingSettings,
     _weighted_rankings,
     choose_ranking,
+    unseen_items,
 )
 
 
@@ -28,6 +30,11 @@ class Queries:
 
     task: str = "task"
     want: int = 0
+    has_image: bool = False
+
+    @property
+    def contents(self) -> SimpleNamespace:
+        return SimpleNamespace(image=np.full(40, self.has_image - 1), text=np.zeros(40, np.int64))
 
     def __len__(self) -> int:
         return 40
@@ -46,6 +53,7 @@ def ranking_of(
         [cast(TaskQueries, Queries())],
         lambda _, rows: embeddings[rows],
         lambda _, rows: vectors[rows],
+        members=np.arange(len(modality)),
         count=40,
     )
 
@@ -63,7 +71,36 @@ def test_the_representation_that_knows_the_answers_wins(right: str) -> None:
         items, embeddings, vectors = ItemRepresentations(noise, truth, truth), other, truth
     ranking = ranking_of(items, np.zeros(100, np.int64), embeddings, vectors)
     assert ranking.dense_baseline == right
-    assert (ranking.rerank > 0.5) == (right == "embeddings")
+    assert len(set(ranking.rerank)) == 1  # one task decides for all kinds of query
+    assert (ranking.rerank[0] > 0.5) == (right == "embeddings")
+
+
+def test_each_kind_of_query_gets_its_own_weight() -> None:
+    """Texts are known by their embeddings and pairs by their vectors; images are what is best for both."""
+    random = np.random.default_rng(0)
+    truth, noise = random.normal(size=(2, 100, 16)).astype(np.float32)
+    truth /= np.linalg.norm(truth, axis=1, keepdims=True)
+    texts, pairs = Queries("texts"), Queries("pairs", has_image=True)
+    ranking = choose_ranking(
+        ItemRepresentations(truth, truth, truth),
+        np.zeros(100, np.int64),
+        [cast(TaskQueries, texts), cast(TaskQueries, pairs)],
+        lambda task, rows: (truth if str(task) == "texts" else noise)[rows],
+        lambda task, rows: (noise if str(task) == "texts" else truth)[rows],
+        members=np.arange(100),
+        count=40,
+    )
+    images, text, both = ranking.rerank
+    assert both < 0.5 < text and both <= images <= text
+
+
+def test_items_that_training_asks_for_are_not_searched() -> None:
+    """Without answers of training queries, unless they answer validation queries, too."""
+    trained, again, new = (
+        cast(TaskQueries, SimpleNamespace(items=np.array(numbers))) for numbers in ([1, 3, 4], [4], [6])
+    )
+    members = unseen_items(8, [trained], [again, new])
+    assert members.tolist() == [0, 2, 4, 5, 6, 7]
 
 
 def test_length_and_weight_are_the_best_by_a_direct_computation() -> None:
@@ -95,9 +132,9 @@ def test_length_and_weight_are_the_best_by_a_direct_computation() -> None:
     chosen = ranking_of(items, modality, embeddings, vectors)
     row = int(np.argmax(hits[:, 0]))
     assert row > 0  # lengths that tell nothing should count little
-    assert chosen.query_scale == SCALES[row]
+    assert set(chosen.query_scale) == {SCALES[row]}
     assert 0 < np.argmax(hits[row]) < 10
-    assert chosen.rerank == WEIGHTS[int(np.argmax(hits[row]))]
+    assert set(chosen.rerank) == {WEIGHTS[int(np.argmax(hits[row]))]}
 
 
 def test_the_quality_of_codes_is_that_of_an_exhaustive_search() -> None:
@@ -117,12 +154,13 @@ def test_the_quality_of_codes_is_that_of_an_exhaustive_search() -> None:
         hits = 0
         for row, vector in zip(rows, queries[-1], strict=True):
             cosine = quantized @ vector / np.linalg.norm(quantized, axis=1)
-            best = np.argsort(np.where(world.pool.modality == task.want, -cosine, np.inf))[:5]
+            searched = (world.pool.modality == task.want) & np.isin(np.arange(len(cosine)), stage.val_items)
+            best = np.argsort(np.where(searched, -cosine, np.inf))[:5]
             hits += bool(set(best) & set(task.positives(row)))
             answers.append(items.codes[task.positives(row)[0]])
         rates.append(hits / 30)
     quality = stage.code_quality(items)
-    longer = stage.code_quality(items, query_scale=2.0)
+    longer = stage.code_quality(items, query_scale=(2.0, 2.0, 2.0))
     assert 20 < 100 * np.mean(rates) < 90
     assert quality.codes == pytest.approx(100 * np.mean(rates))
     likeliest = fit_temperature(items.quantizer.codebooks, np.concatenate(queries), np.stack(answers))

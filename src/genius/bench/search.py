@@ -106,7 +106,8 @@ class _TimedSearch:
         marks.append(time.perf_counter())
         search = engine.find(batch.vectors, k=options.k, beams=options.beam, mode=options.mode)
         marks.append(time.perf_counter())
-        both_rankings(engine, search, batch.embeddings, options.k, by_codes=self.by_codes)
+        scorer = engine.scorer(search, batch.embeddings, batch.embedding_weights)
+        both_rankings(engine, search, scorer, options.k, by_codes=self.by_codes)
         marks.append(time.perf_counter())
         steps = np.diff(marks).tolist()
         return [total, *steps, max(total - sum(steps), 0.0)]

@@ -17,6 +17,7 @@ import numpy as np
 from genius.errors import InputError
 from genius.index.index import Index
 from genius.progress import bar
+from genius.quantize.fusion_inputs import TEXT_QUERY
 from genius.search.codes import PackedCodes
 from genius.search.scoring import half_sq_norms
 from genius.search.segment_view import SegmentView
@@ -219,7 +220,7 @@ def world_of_index(index: Index, queries: int, seed: int = 0) -> World:
         np.zeros(0, np.int64),
         None,
         synthetic=False,
-        rerank_weight=index.model.rerank_weight,
+        rerank_weight=float(index.model.rerank_weights(np.array([TEXT_QUERY]))[0]),
     )
     chosen = random.integers(0, len(world), queries)
     codes = world.item_codes(chosen)

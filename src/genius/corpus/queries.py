@@ -16,6 +16,7 @@ from genius.data.tasks import Task
 from genius.data.text import clean
 from genius.encode.features import ABSENT
 from genius.errors import InputError
+from genius.quantize.fusion_inputs import query_kinds
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,12 @@ class TaskQueries:
             negatives=[self.negatives[place] for place in places],
             own_texts=self.own_texts[places],
         )
+
+
+def kind_of_query(task: TaskQueries) -> int:
+    """Which kind a task's queries are: of images, of texts, or of both (`FusionInputs.kinds`)."""
+    has_image, has_text = bool((task.contents.image >= 0).any()), bool((task.contents.text >= 0).any())
+    return int(query_kinds(np.array([has_image]), np.array([has_text]))[0])
 
 
 def read_queries(

@@ -67,14 +67,14 @@ def examine_unlabelled(
     chosen = np.sort(random.choice(len(modality), min(queries, len(modality)), replace=False))
     neighbours = exact_neighbours(embeddings, modality, chosen)
     searcher = _searcher(model, model.vectors(inputs), embeddings, modality)
-    vectors = model.query_vectors(inputs)
+    vectors, weights = model.query_vectors(inputs), model.rerank_weights(inputs.kinds)
 
     def search(mode: Mode, *, reranked: bool) -> Search:
         def run(rows: np.ndarray, kind: int) -> np.ndarray:
             want = np.full(len(rows), kind)
             codes = model.modality_codes_for(kind, len(rows))
             modality_code = np.full(len(rows), -1) if codes is None else codes
-            batch = QueryBatch(vectors[rows], embeddings[rows], want, modality_code)
+            batch = QueryBatch(vectors[rows], embeddings[rows], want, modality_code, weights[rows])
             ranked = searcher.search(batch, TOP + 1, BEAMS, mode, by_codes=True)
             return np.stack([_best(result, reranked) for result in ranked])
 
@@ -105,7 +105,7 @@ def _searcher(model: Model, vectors: np.ndarray, embeddings: np.ndarray, modalit
     )
     no_tombstones = np.zeros(0, np.int64)
     segment = Segment.in_memory(block, format)
-    return Searcher(model.geometry, quantizer, model.rerank_weight, [segment], no_tombstones)
+    return Searcher(model.geometry, quantizer, [segment], no_tombstones)
 
 
 def _best(result: RankedItems, reranked: bool) -> np.ndarray:

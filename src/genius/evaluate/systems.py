@@ -167,8 +167,9 @@ class EngineSearch:
         want = self._coded.embedded.tasks[task].want if self._want else ANY
         codes = self._model.modality_codes_for(want, len(vectors)) if self._want else None
         modality_code = np.full(len(vectors), ANY) if codes is None else codes
-        embeddings = self._coded.embedded.queries[task].embeddings
-        return QueryBatch(vectors, embeddings, np.full(len(vectors), want), modality_code)
+        inputs = self._coded.embedded.queries[task]
+        weights = self._model.rerank_weights(inputs.kinds)
+        return QueryBatch(vectors, inputs.embeddings, np.full(len(vectors), want), modality_code, weights)
 
     def ranked_items(self, task: Task, members: np.ndarray, settings: EngineSettings) -> list[RankedItems]:
         """What is found for each query of a task; one search serves both rankings."""
@@ -206,7 +207,7 @@ class EngineSearch:
     def _make_searcher(self, members: np.ndarray) -> Searcher:
         model, segments = self._model, [pool_segment(self._model, self._coded, members)]
         decoder, no_tombstones = self._decoders.choose("auto").decoder, np.zeros(0, np.int64)
-        return Searcher(decoder, model.quantizer, model.rerank_weight, segments, no_tombstones)
+        return Searcher(decoder, model.quantizer, segments, no_tombstones)
 
 
 def pool_segment(model: Model, coded: CodedCorpus, members: np.ndarray) -> Segment:

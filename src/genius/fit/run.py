@@ -19,7 +19,7 @@ from genius.fit.codebooks import BEAMS, ROUNDS, fit_quantizer
 from genius.fit.overlap import mean_overlap
 from genius.fit.sample import LARGEST, draw, embed_sample
 from genius.fit.tuning import Tuning, tune
-from genius.model import FORMAT, KIND, METRIC, Model
+from genius.model import FORMAT, KIND, Model
 from genius.quantize.joint_space import JointSpace
 from genius.quantize.quantizer import Quantizer
 
@@ -28,7 +28,6 @@ QUANTIZER_FILES = (
     "quantizer.safetensors",
     "codebooks.safetensors",
     "space.safetensors",
-    METRIC,
 )
 
 

@@ -270,7 +270,7 @@ class Index:
             keys = self._catalogue.keys_of([id, *options.exclude])
             if id not in keys:
                 raise InputError(f"item {id!r} is not in the index: nothing can be near it")
-            batch = embed_item(self.model, *snapshot.stored(keys[id]), options.modalities)
+            batch = embed_item(self.model, snapshot.stored(keys[id]), options.modalities)
             return self._search(snapshot, batch, [options.modalities], [[]], list(keys.values()), options)[0]
 
     def _search(
@@ -392,7 +392,7 @@ class Index:
         """The code of the item with this id, if there is one."""
         with self._reading() as snapshot:
             key = self._catalogue.keys_of([id]).get(id)
-            return None if key is None else tuple(snapshot.stored(key)[0].tolist())
+            return None if key is None else tuple(snapshot.stored(key).code.tolist())
 
     def cell(self, prefix: Sequence[int | None] = (), items: int = 0) -> Cell:
         """What lies under a prefix of codes, with some of its items; the empty prefix is everything.

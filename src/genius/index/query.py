@@ -254,19 +254,25 @@ class QueryBatch:
         embeddings: what items' embeddings are compared with, [queries, width].
         want: the number of the wanted modality, or ANY [queries].
         modality_code: the first code of items of that modality, or ANY [queries].
+        embedding_weights: the weight of embeddings in re-ranking, float32 [queries].
     """
 
     vectors: np.ndarray
     embeddings: np.ndarray
     want: np.ndarray
     modality_code: np.ndarray
+    embedding_weights: np.ndarray
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     def __getitem__(self, places: np.ndarray | slice) -> QueryBatch:
         return QueryBatch(
-            self.vectors[places], self.embeddings[places], self.want[places], self.modality_code[places]
+            self.vectors[places],
+            self.embeddings[places],
+            self.want[places],
+            self.modality_code[places],
+            self.embedding_weights[places],
         )
 
 
@@ -366,7 +372,8 @@ def embed_queries(model: Model, queries: Sequence[TargetedQuery]) -> QueryBatch:
     counts, want = np.array([len(numbers) for numbers in wanted]), np.concatenate(wanted)
     query_ids = np.repeat(np.arange(len(queries)), counts)
     embeddings = np.zeros((len(want), model.width), np.float32)
-    vectors = np.zeros_like(embeddings)
+    vectors = np.zeros((len(want), model.vector_width), np.float32)
+    weights = np.zeros(len(want), np.float32)
     given = np.array([aimed.query.vectors is not None for aimed in queries])
     for alike in (np.flatnonzero(given), np.flatnonzero(~given)):
         if not len(alike):
@@ -377,7 +384,8 @@ def embed_queries(model: Model, queries: Sequence[TargetedQuery]) -> QueryBatch:
             own = np.searchsorted(alike, query_ids[rows])
             inputs = model.retargeted(inputs, own, np.where(counts[query_ids[rows]] > 1, want[rows], ANY))
         embeddings[rows], vectors[rows] = inputs.embeddings, model.query_vectors(inputs)
-    return QueryBatch(vectors, embeddings, want, _modality_codes(model, want))
+        weights[rows] = model.rerank_weights(inputs.kinds)
+    return QueryBatch(vectors, embeddings, want, _modality_codes(model, want), weights)
 
 
 def _fusion_inputs(model: Model, queries: Sequence[Query]) -> FusionInputs:
@@ -396,22 +404,31 @@ def _fusion_inputs(model: Model, queries: Sequence[Query]) -> FusionInputs:
     return concatenate([model.fusion_inputs(queries[block]) for block in blocks])
 
 
-def embed_item(
-    model: Model, code: np.ndarray, embedding: np.ndarray, modalities: Sequence[Modality]
-) -> QueryBatch:
-    """What a search needs to find more like an item, by its code [levels] and embedding [width].
+@dataclass(frozen=True)
+class StoredItem:
+    """What segments keep of an item: its code [levels], its embedding [width], its modality's number."""
+
+    code: np.ndarray
+    embedding: np.ndarray
+    modality: int
+
+
+def embed_item(model: Model, item: StoredItem, modalities: Sequence[Modality]) -> QueryBatch:
+    """What a search needs to find more like an item.
 
     There is a row for every modality that is wanted. Where these are several, the item is made to want each
     of them equally, instead of its own.
     """
     want = _numbers(modalities)
     modality_code = _modality_codes(model, want)
-    codes, embeddings = np.repeat(code[None], len(want), 0), np.repeat(embedding[None], len(want), 0)
+    codes, embeddings = (np.repeat(row[None], len(want), 0) for row in (item.code, item.embedding))
+    kinds = np.full(len(want), item.modality)  # kinds of query are in the order of modalities
     if len(want) > 1:
         embeddings = model.wanting(embeddings, want)
         codes[modality_code != ANY, 0] = modality_code[modality_code != ANY]
-    vectors = model.vectors_as_queries(model.quantizer.reconstruct(codes).astype(np.float32))
-    return QueryBatch(vectors, embeddings.astype(np.float32), want, modality_code)
+    vectors = model.vectors_as_queries(model.quantizer.reconstruct(codes).astype(np.float32), kinds)
+    weights = model.rerank_weights(kinds)
+    return QueryBatch(vectors, embeddings.astype(np.float32), want, modality_code, weights)
 
 
 def _numbers(modalities: Sequence[Modality]) -> np.ndarray:

@@ -24,7 +24,7 @@ from genius.quantize.quantizer import Quantizer, unit_length
 from genius.search.costs import Costs, costs_of
 from genius.search.engine import Candidates, Engine, EngineResult, Mode
 from genius.search.explain import level_log_probs, prefix_counts
-from genius.search.scoring import code_score
+from genius.search.scoring import Scorer, code_score
 from genius.search.segment_view import SegmentView
 
 STEERED: tuple[Mode, ...] = ("paper", "exact", "safe", "fast")
@@ -149,7 +149,6 @@ class Searcher:
     Args:
         decoder: scores codes where a search names no other.
         quantizer: has the codebooks.
-        weight: of embeddings in re-ranking.
         segments: where codes and embeddings are.
         tombstones: item keys that no longer stand for an item, sorted.
         costs: what `auto` decides by; without them they are measured where that matters.
@@ -159,12 +158,11 @@ class Searcher:
         self,
         decoder: Decoder,
         quantizer: Quantizer,
-        weight: float,
         segments: Sequence[Segment],
         tombstones: np.ndarray,
         costs: Costs | None = None,
     ) -> None:
-        self._decoder, self._quantizer, self._weight, self._costs = decoder, quantizer, weight, costs
+        self._decoder, self._quantizer, self._costs = decoder, quantizer, costs
         self._segments, self._modality_given = segments, quantizer.modality_code == "given"
         self._has_embeddings = all(segment.embeddings.shape[1] for segment in segments)
         self.views = [segment.view(tombstones) for segment in segments]
@@ -217,8 +215,7 @@ class Searcher:
             self.views if views is None else views,
             decoder or self._decoder,
             self._quantizer.codebooks,
-            self._weight,
-            self._costs,
+            costs=self._costs,
         )
 
     def cosines(self, rows: np.ndarray, codes: np.ndarray, query: QueryBatch) -> np.ndarray:
@@ -248,7 +245,8 @@ class Searcher:
         candidates = engine.find(
             batch.vectors, modality_code=wanted, k=task.k, beams=task.beams, mode=task.mode
         )
-        rankings = both_rankings(engine, candidates, embeddings, task.k, by_codes=task.by_codes)
+        scorer = engine.scorer(candidates, embeddings, batch.embedding_weights)
+        rankings = both_rankings(engine, candidates, scorer, task.k, by_codes=task.by_codes)
         return {
             int(place): self._ranked(engine, rankings, batch, wanted, number, by_codes=task.by_codes)
             for number, place in enumerate(places)
@@ -318,14 +316,13 @@ class _Task:
 
 
 def both_rankings(
-    engine: Engine, candidates: Candidates, embeddings: np.ndarray | None, k: int, *, by_codes: bool
+    engine: Engine, candidates: Candidates, scorer: Scorer, k: int, *, by_codes: bool
 ) -> tuple[EngineResult, EngineResult]:
     """The candidates re-ranked, and ranked plainly: by code score, or by log-probability and then as the
     other.
 
     Both are the same where no code was searched.
     """
-    scorer = engine.scorer(candidates, embeddings)
     reranked = engine.rank(candidates, scorer, k, plain=False)
     if by_codes:
         by_code_score = scorer.codes_only() or engine.scorer(candidates, None)

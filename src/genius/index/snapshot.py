@@ -18,6 +18,7 @@ from genius.index.catalogue import FILE, Catalogue
 from genius.index.decoders import Decoders
 from genius.index.facets import FacetCache
 from genius.index.filters import Condition
+from genius.index.query import StoredItem
 from genius.index.searcher import Searcher
 from genius.index.segments import FOLDER, Segment, SegmentFormat, open_segment, segment_path
 from genius.model import Model
@@ -86,7 +87,7 @@ class Snapshot:
         """What searches this version; made when it is first needed."""
         model, segments = self.model, list(self.segments.values())
         decoder = self.decoders.choose("auto").decoder
-        return Searcher(decoder, model.quantizer, model.rerank_weight, segments, self.tombstones)
+        return Searcher(decoder, model.quantizer, segments, self.tombstones)
 
     @cached_property
     def filters(self) -> FilterCache:
@@ -98,12 +99,14 @@ class Snapshot:
         """The facets of this version."""
         return FacetCache()
 
-    def stored(self, item_key: int) -> tuple[np.ndarray, np.ndarray]:
-        """The code [levels] and the embedding [width] of an item. Raises DamagedError if it is gone."""
+    def stored(self, item_key: int) -> StoredItem:
+        """What segments keep of an item. Raises DamagedError if it is gone."""
         for segment in self.segments.values():
             rows = np.flatnonzero(segment.item_keys == item_key)[:1]
             if len(rows):
-                return segment.packed.codes(rows)[0], segment.embeddings[rows[0]]
+                row = int(rows[0])
+                modality = int(segment.modality[row])
+                return StoredItem(segment.packed.codes(rows)[0], segment.embeddings[row], modality)
         raise DamagedError(f"no segment holds item {item_key} of the catalogue: make the index again")
 
     def codes(self, item_keys: Sequence[int]) -> np.ndarray:

@@ -7,14 +7,13 @@ several partial sums are kept at each level; codebooks whose levels overlap, as 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from genius.jit import compiled, frozen
 
 BLOCK = 64
-"""Vectors that are multiplied with the codebooks at once, always so many: results don't depend on others."""
+"""Vectors that are coded at once, always so many: results don't depend on others."""
 
 
 class BeamCoding:
@@ -27,93 +26,72 @@ class BeamCoding:
 
     def __init__(self, codebooks: Sequence[np.ndarray], beams: int) -> None:
         self.beams = beams
-        self._books = [np.ascontiguousarray(book, np.float32) for book in codebooks]
-        self._sizes = np.array([len(book) for book in self._books], np.int64)
-        self._all = np.concatenate(self._books)
-        self._starts = np.concatenate([[0], np.cumsum(self._sizes)]).astype(np.int64)
-        self._half_sq_norms = (0.5 * np.einsum("ij,ij->i", self._all, self._all)).astype(np.float32)
-        # Σ e_i·e for all codes of the levels above: what a partial sum takes from the product with a vector
-        self._products = frozen(self._all @ self._all.T)
+        books = [np.ascontiguousarray(book, np.float32) for book in codebooks]
+        self._books = books
+        self._transposed = [np.ascontiguousarray(book.T) for book in books]
+        self._half_sq_norms = [(0.5 * np.einsum("ij,ij->i", book, book)).astype(np.float32) for book in books]
 
     def codes(self, vectors: np.ndarray) -> np.ndarray:
         """Codes [n, levels] of vectors float32 [n, width]."""
         codes = np.zeros((len(vectors), len(self._books)), np.int64)
-        padded = np.zeros((BLOCK, self._all.shape[1]), np.float32)
+        padded = np.zeros((BLOCK, self._books[0].shape[1]), np.float32)
         for start in range(0, len(vectors), BLOCK):
             block = vectors[start : start + BLOCK]
             padded[: len(block)] = block
-            products = padded @ self._all.T
-            _search(
-                frozen(products[: len(block)]),
-                self._half_sq_norms,
-                self._products,
-                self._starts,
-                self.beams,
-                codes[start : start + len(block)],
-            )
+            codes[start : start + len(block)] = self._block_codes(padded)[: len(block)]
         return codes
 
+    def _block_codes(self, vectors: np.ndarray) -> np.ndarray:
+        """The codes [BLOCK, levels] of a block.
 
-@compiled
-def _search(
-    products: np.ndarray,
-    half_sq_norms: np.ndarray,
-    between: np.ndarray,
-    starts: np.ndarray,
-    beams: int,
-    codes: np.ndarray,
-) -> None:
-    """Write the best codes of each row, by the products of rows and of code vectors with code vectors.
-
-    The score of a partial sum s is row · s - ½‖s‖²: the larger, the nearer.
-    """
-    levels = len(starts) - 1
-    kept = np.zeros((beams, levels), np.int64)
-    taken = np.zeros((beams, levels), np.int64)
-    scores, new_scores = np.zeros(beams, np.float32), np.zeros(beams, np.float32)
-    parents, own = np.zeros(beams, np.int64), np.zeros(beams, np.int64)
-    for number in range(len(products)):
-        count = 1
-        scores[0] = 0.0
-        for level in range(levels):
-            first, size = starts[level], starts[level + 1] - starts[level]
-            row = products[number, first : first + size] - half_sq_norms[first : first + size]
-            filled = 0
-            for beam in range(count):
-                gained = row + scores[beam]
-                for above in range(level):
-                    gained = gained - between[starts[above] + kept[beam, above], first : first + size]
-                filled = _take(gained, beam, filled, beams, new_scores, parents, own)
-            for place in range(filled):
-                taken[place, :level] = kept[parents[place], :level]
-                taken[place, level] = own[place]
-                scores[place] = new_scores[place]
-            kept, taken, count = taken, kept, filled
-        codes[number] = kept[0]
+        The score of a partial sum s of a vector v is v · s - ½‖s‖²: the larger, the nearer. A code vector e
+        adds (v - s) · e - ½‖e‖² to it.
+        """
+        width = vectors.shape[1]
+        residuals, scores = vectors[:, None], np.zeros((BLOCK, 1), np.float32)
+        kept = np.zeros((BLOCK, 1, 0), np.int64)
+        for book, transposed, half_sq_norms in zip(
+            self._books, self._transposed, self._half_sq_norms, strict=True
+        ):
+            beams = residuals.shape[1]
+            gained = (residuals.reshape(-1, width) @ transposed).reshape(BLOCK, beams, len(book))
+            count = min(self.beams, beams * len(book))
+            parents, own = np.zeros((BLOCK, count), np.int64), np.zeros((BLOCK, count), np.int64)
+            best = np.zeros((BLOCK, count), np.float32)
+            _take_best(frozen(gained), half_sq_norms, scores, best, parents, own)
+            scores = best
+            residuals = np.take_along_axis(residuals, parents[:, :, None], 1) - book[own]
+            kept = np.concatenate([np.take_along_axis(kept, parents[:, :, None], 1), own[:, :, None]], 2)
+        return kept[:, 0]
 
 
 @compiled
-def _take(
+def _take_best(
     gained: np.ndarray,
-    beam: int,
-    filled: int,
-    beams: int,
+    half_sq_norms: np.ndarray,
     scores: np.ndarray,
+    best: np.ndarray,
     parents: np.ndarray,
     own: np.ndarray,
-) -> Any:
-    """Insert a partial sum's continuations into the best so far, which are sorted; returns their number.
+) -> None:
+    """Write the best continuations of each vector's partial sums: score, partial sum and code, best first.
 
     Of equal ones the first stays in front.
     """
-    for code in range(len(gained)):
-        score = gained[code]
-        if filled == beams and score <= scores[filled - 1]:
-            continue
-        place = filled if filled < beams else filled - 1
-        while place > 0 and scores[place - 1] < score:
-            scores[place], parents[place], own[place] = scores[place - 1], parents[place - 1], own[place - 1]
-            place -= 1
-        scores[place], parents[place], own[place] = score, beam, code
-        filled = min(filled + 1, beams)
-    return filled
+    vectors, beams, codes = gained.shape
+    room = best.shape[1]
+    for number in range(vectors):
+        filled = 0
+        for beam in range(beams):
+            for code in range(codes):
+                score = scores[number, beam] + gained[number, beam, code] - half_sq_norms[code]
+                if filled == room and score <= best[number, room - 1]:
+                    continue
+                place = filled if filled < room else room - 1
+                while place > 0 and best[number, place - 1] < score:
+                    best[number, place] = best[number, place - 1]
+                    parents[number, place] = parents[number, place - 1]
+                    own[number, place] = own[number, place - 1]
+                    place -= 1
+                best[number, place], parents[number, place], own[number, place] = score, beam, code
+                filled = min(filled + 1, room)

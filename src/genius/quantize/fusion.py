@@ -23,21 +23,24 @@ class FusionSettings:
 
     hidden: int = 512
     """Numbers that each part is projected to."""
+    width: int = 0
+    """Numbers of a vector; 0 is as many as an embedding has. The fewer, the better a code can tell them."""
     dropout: float = 0.1
     with_embedding: bool = True
     """Whether the joined embedding takes part; the paper has the two parts only."""
 
     def __post_init__(self) -> None:
-        if self.hidden < 1 or not 0 <= self.dropout < 1:
-            raise InputError("hidden should be at least 1, and dropout a share below 1")
+        if self.hidden < 1 or self.width < 0 or not 0 <= self.dropout < 1:
+            raise InputError("hidden should be at least 1, width at least 0, and dropout a share below 1")
 
 
 class Fusion(nn.Module):
-    """From the parts of n records [n, width] to vectors [n, width] of unit length."""
+    """From the parts of n records [n, width] to vectors of unit length, as wide or narrower."""
 
     def __init__(self, width: int, settings: FusionSettings) -> None:
         super().__init__()
         self.width, self.settings = width, settings
+        self.out_width = settings.width or width
         hidden = settings.hidden
         self.text_projection = nn.Linear(width, hidden)
         self.image_projection = nn.Linear(width, hidden)
@@ -45,8 +48,9 @@ class Fusion(nn.Module):
             self.embedding_projection = nn.Linear(width, hidden)
         inner = (3 if settings.with_embedding else 2) * hidden
         self.dropout = nn.Dropout(settings.dropout)
-        self.mix = nn.Sequential(nn.Linear(inner, inner), nn.ReLU(), nn.Linear(inner, width))
+        self.mix = nn.Sequential(nn.Linear(inner, inner), nn.ReLU(), nn.Linear(inner, self.out_width))
         self.share = nn.Sequential(nn.Linear(inner, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+        self.narrow = nn.Linear(width, self.out_width, bias=False) if settings.width else None
         # Training starts from the plain mixture, which is as good as stage 0, and learns what to add.
         nn.init.zeros_(self.mix[2].weight)  # type: ignore[arg-type]
         nn.init.zeros_(self.mix[2].bias)  # type: ignore[arg-type]
@@ -59,7 +63,7 @@ class Fusion(nn.Module):
         text: torch.Tensor,
         has_text: torch.Tensor,
     ) -> torch.Tensor:
-        """The vectors [n, width]; the values of an absent part are ignored, whatever they are."""
+        """The vectors [n, out_width]; the values of an absent part are ignored, whatever they are."""
         nothing = torch.zeros((), dtype=embeddings.dtype)
         image = torch.where(has_image[:, None], image, nothing)
         text = torch.where(has_text[:, None], text, nothing)
@@ -68,5 +72,16 @@ class Fusion(nn.Module):
             projected.append(self.embedding_projection(embeddings))
         hidden = self.dropout(torch.cat(projected, dim=1).relu())
         share = self.share(hidden).sigmoid()
-        mixed = share * image + (1 - share) * text + self.mix(hidden)
-        return functional.normalize(mixed + embeddings if self.settings.with_embedding else mixed, dim=1)
+        mixed = share * image + (1 - share) * text
+        if self.settings.with_embedding:
+            mixed = mixed + embeddings
+        if self.narrow is not None:
+            mixed = self.narrow(mixed)
+        return functional.normalize(mixed + self.mix(hidden), dim=1)
+
+    @torch.no_grad()
+    def narrow_to(self, queries: torch.Tensor) -> None:
+        """Start from the directions along which queries [n, width] are longest: products keep most."""
+        if self.narrow is not None:
+            _, directions = torch.linalg.eigh(queries.double().T @ queries.double())
+            self.narrow.weight.copy_(directions.flip(1)[:, : self.out_width].T)

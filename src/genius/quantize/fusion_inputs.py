@@ -7,6 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+KINDS = 3
+IMAGE_QUERY, TEXT_QUERY, BOTH_QUERY = range(KINDS)
+"""Kinds of query, by what they have: settings that validation chooses may differ between them."""
+
+
+def query_kinds(has_image: np.ndarray, has_text: np.ndarray) -> np.ndarray:
+    """The kinds [n] of queries by what they have, bool [n]; one that has nothing counts as a text."""
+    return np.where(has_image, np.where(has_text, BOTH_QUERY, IMAGE_QUERY), TEXT_QUERY)
+
 
 @dataclass(frozen=True)
 class FusionInputs:
@@ -51,6 +60,11 @@ class FusionInputs:
     def width(self) -> int:
         """Of every part."""
         return int(self.embeddings.shape[1])
+
+    @property
+    def kinds(self) -> np.ndarray:
+        """The kind of query [n] that each record is."""
+        return query_kinds(self.has_image, self.has_text)
 
     def __getitem__(self, rows: np.ndarray | slice) -> dict[str, np.ndarray]:
         """The inputs of the fusion for these records by name, float32 or bool."""

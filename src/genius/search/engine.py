@@ -205,14 +205,19 @@ class Engine:
         depths[scanned] = everything.depths[scanned]
         return Candidates(vectors, gather(self.segments, finished, depths), tuple(modes.tolist()))
 
-    def scorer(self, candidates: Candidates, embeddings: np.ndarray | None) -> Scorer:
-        """What candidates are scored by: the queries' embeddings, codes, or both."""
+    def scorer(
+        self, candidates: Candidates, embeddings: np.ndarray | None, weights: np.ndarray | None = None
+    ) -> Scorer:
+        """What candidates are scored by: the queries' embeddings, codes, or both, with the weight of the
+        engine or of each query [queries]."""
         if embeddings is not None and len(embeddings) != len(candidates.vectors):
             raise InputError(
                 f"{len(candidates.vectors)} queries need an embedding each, and there are {len(embeddings)}"
             )
-        scorer = Scorer.blend(embeddings, candidates.vectors, self.codebooks, self.weight)
-        if scorer.code_weight:
+        scorer = Scorer.blend(
+            embeddings, candidates.vectors, self.codebooks, self.weight if weights is None else weights
+        )
+        if scorer.code_weights is not None:
             self._fill_half_sq_norms()
         return scorer
 

@@ -280,7 +280,7 @@ def best_of_runs(
     in_lo: np.ndarray,
     tables: np.ndarray,
     half_sq_norms: np.ndarray,
-    code_weight: Any,
+    code_weights: np.ndarray,
     allowed: np.ndarray,
     starts: np.ndarray,
     ends: np.ndarray,
@@ -299,8 +299,9 @@ def best_of_runs(
         hi, lo, modality_starts: the packed codes.
         lefts, rights, masks, in_lo: where each level's codes are; see `SegmentView.all_level_bits`.
         tables: what each code adds, float32 [queries, levels, codes]; without levels, codes add nothing.
-        half_sq_norms: subtracted from each row's score `code_weight` times, float32 [n]; empty for nothing.
-        code_weight: float32.
+        half_sq_norms: subtracted from each row's score as many times as the query's code weight says, float32
+            [n]; empty for nothing.
+        code_weights: float32 [queries].
         allowed: which rows may be returned, bool [n]; empty for all.
         starts, ends: the runs.
         bounds: which runs are in which group.
@@ -314,7 +315,7 @@ def best_of_runs(
     for group in range(len(bounds) - 1):
         # Slices are taken out of the loops: each costs as much as a dot product.
         query, count = query_of_group[group], 0
-        vector, table, unit = queries[query], tables[query], units[query]
+        vector, table, unit, code_weight = queries[query], tables[query], units[query], code_weights[query]
         group_rows, group_runs, group_scores = rows[group], runs[group], scores[group]
         for run in range(bounds[group], bounds[group + 1]):
             modality = 0

@@ -164,8 +164,8 @@ def _quick_best(segment: SegmentView, runs: _Runs, scorer: Scorer, most: int) ->
         _or_empty(segment.packed.modality_starts, np.uint32),
         *segment.all_level_bits,
         np.zeros((queries, 0, 0), np.float32) if scorer.tables is None else scorer.tables,
-        _or_empty(segment.half_sq_norms if scorer.code_weight else None, np.float32),
-        np.float32(scorer.code_weight),
+        _or_empty(None if scorer.code_weights is None else segment.half_sq_norms, np.float32),
+        np.zeros(queries, np.float32) if scorer.code_weights is None else scorer.code_weights,
         _or_empty(segment.allowed, np.bool_),
         np.ascontiguousarray(runs.starts),  # kernels are compiled once for each kind of array
         np.ascontiguousarray(runs.ends),
@@ -221,9 +221,9 @@ def _float_scores(segment: SegmentView, rows: np.ndarray, queries: np.ndarray, s
     if scorer.tables is not None:
         for level, codes in enumerate(segment.packed.codes(rows).T):
             scores += scorer.tables[queries, level, codes]
-    if scorer.code_weight:
+    if scorer.code_weights is not None:
         assert segment.half_sq_norms is not None
-        scores -= np.float32(scorer.code_weight) * segment.half_sq_norms[rows]
+        scores -= scorer.code_weights[queries] * segment.half_sq_norms[rows]
     return np.asarray(scores)
 
 
@@ -260,7 +260,7 @@ def _exact_scores(
 
 
 def _check(segments: Sequence[SegmentView], scorer: Scorer) -> None:
-    if scorer.code_weight and any(segment.half_sq_norms is None for segment in segments):
+    if scorer.code_weights is not None and any(segment.half_sq_norms is None for segment in segments):
         raise InputError("to be scored by their codes, items need `half_sq_norms`")
     queries = scorer.embeddings
     if queries is None:

@@ -31,18 +31,20 @@ class Scorer:
         embeddings: inner products are taken with these, float32 [queries, width]; None to score by codes
             alone.
         tables: what each code adds, float32 [queries, levels, codes]; None to score by embeddings alone.
-        code_weight: how many times `half_sq_norms` are subtracted: 1 − w.
+        code_weights: how many times `half_sq_norms` are subtracted, float32 [queries]: 1 − w; None where
+            there are no tables.
     """
 
     embeddings: np.ndarray | None
     tables: np.ndarray | None = None
-    code_weight: float = 0.0
+    code_weights: np.ndarray | None = None
 
     def codes_only(self) -> Scorer | None:
-        """The same by code scores alone, if they are part of the score."""
-        if self.tables is None or not self.code_weight:
+        """The same by code scores alone, if they are part of the score of every query."""
+        if self.tables is None or self.code_weights is None or not self.code_weights.all():
             return None
-        return Scorer(None, self.tables / np.float32(self.code_weight), 1.0)
+        ones = np.ones_like(self.code_weights)
+        return Scorer(None, self.tables / self.code_weights[:, None, None], ones)
 
     @classmethod
     def blend(
@@ -50,21 +52,26 @@ class Scorer:
         embeddings: np.ndarray | None,
         vectors: np.ndarray,
         codebooks: Sequence[np.ndarray] | None,
-        weight: float,
+        weight: float | np.ndarray,
     ) -> Scorer:
-        """The score above with w = `weight`; w is 0 without `embeddings`, and 1 without `codebooks`."""
-        weight = 0.0 if embeddings is None else 1.0 if codebooks is None else weight
-        weighted = None
-        if embeddings is not None and weight:
-            weighted = embeddings.astype(np.float32) * np.float32(weight)
-        if codebooks is None or weight == 1:
+        """The score above with w = `weight`, of all queries or of each [queries]; w is 0 without
+        `embeddings`, and 1 without `codebooks`."""
+        weights = np.full(len(vectors), weight, np.float32)
+        if embeddings is None:
+            weights[:] = 0
+        elif codebooks is None:
+            weights[:] = 1
+        weighted, no_queries = None, not len(vectors)
+        if embeddings is not None and (weights.any() or no_queries):
+            weighted = embeddings.astype(np.float32) * weights[:, None]
+        code_weights = np.float32(1) - weights
+        if codebooks is None or not (code_weights.any() or no_queries):
             return cls(weighted)
         tables = np.zeros((len(vectors), len(codebooks), max(map(len, codebooks))), np.float32)
         for level, codebook in enumerate(codebooks):
-            tables[:, level, : len(codebook)] = row_by_row_products(vectors, codebook) * np.float32(
-                1 - weight
-            )
-        return cls(weighted, tables, 1 - weight)
+            products = row_by_row_products(vectors, codebook)
+            tables[:, level, : len(codebook)] = products * code_weights[:, None]
+        return cls(weighted, tables, code_weights)
 
 
 def code_score(vector: np.ndarray, quantized: np.ndarray) -> np.ndarray:

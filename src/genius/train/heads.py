@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from genius.corpus.items import CorpusItems
-from genius.corpus.queries import TaskQueries
+from genius.corpus.queries import TaskQueries, kind_of_query
 from genius.corpus.records import Records
 from genius.encode.encoder import Encoder, Towers
 from genius.encode.features import ABSENT, Features
@@ -21,13 +21,15 @@ from genius.encode.heads import Blocks, Heads, HeadSettings
 from genius.encode.lite import class_sentences
 from genius.errors import InputError, MismatchError
 from genius.model import Model
+from genius.quantize.fusion_inputs import TEXT_QUERY
 from genius.search.dense import nearest
 from genius.train import distributed
 from genius.train.batches import TaskSchedule, shuffled_rows, validation_rows
-from genius.train.hubness import TEXT_ALONE, choose_strengths, fit_bank, kind_of_query
+from genius.train.hubness import choose_strengths, fit_bank
 from genius.train.loop import LoopSettings, prepare_torch
 from genius.train.losses import contrastive_loss
 from genius.train.pairs import draw_positives, hit_rate, mask_other_positives
+from genius.train.validation import unseen_items
 
 BLOCK = 4096
 """Rows that are projected or embedded at a time."""
@@ -97,6 +99,7 @@ class EncoderStage:
         prepare_torch(seed)
         self.settings, self.seed, self.pool = settings, seed, pool
         self.train_tasks, self.val_tasks = tasks
+        self.val_items = unseen_items(len(pool.modality), *tasks)
         self.heads = Heads(settings.heads, encoder.image_parts, encoder.text_parts)
         self.log_scale = nn.Parameter(
             torch.tensor(-math.log(settings.temperature)), settings.learn_temperature
@@ -232,12 +235,12 @@ class EncoderStage:
 
     def validate(self) -> dict[str, float]:
         """Hit rate @5 in percent, the mean over tasks: in the `union` pool, and in the wanted `modality`."""
-        items = self._embedded_pool()
+        items = self._embedded_val_items()
         union_hits, modality_hits = [], []
         for task in self.val_tasks:
             rows = validation_rows(len(task), VALIDATED_QUERIES)
             queries = self.heads.embed_queries(*self._queries(task.contents[rows])).numpy()
-            union_hits.append(hit_rate(task, rows, nearest(queries, items, 5)[1]))
+            union_hits.append(hit_rate(task, rows, self.val_items[nearest(queries, items, 5)[1]]))
             modality_hits.append(self._modality_hit_rate(task, items))
         scores = {"union": 100 * float(np.mean(union_hits)), "modality": 100 * float(np.mean(modality_hits))}
         return {"score": (scores["union"] + scores["modality"]) / 2, **scores}
@@ -252,22 +255,22 @@ class EncoderStage:
         random = np.random.default_rng([self.seed, 17])
         fit_bank(
             self.heads.hubness,
-            [task for task in self.train_tasks if kind_of_query(task) == TEXT_ALONE],
+            [task for task in self.train_tasks if kind_of_query(task) == TEXT_QUERY],
             lambda task, rows: self._instructed_queries(task, rows, random).together(),
             blocks,
             self.pool.modality[items],
             seed=self.seed,
         )
-        embedded = self._embedded_pool()
+        embedded = self._embedded_val_items()
         choose_strengths(
             self.heads.hubness, self.val_tasks, lambda task: self._modality_hit_rate(task, embedded)
         )
         return self.validate()
 
-    def _embedded_pool(self) -> np.ndarray:
-        """The embeddings [n, width] of all items."""
+    def _embedded_val_items(self) -> np.ndarray:
+        """The embeddings [n, width] of the items that validation searches."""
         modality = torch.from_numpy(self.pool.modality)
-        chunks = np.array_split(np.arange(len(modality)), -(-len(modality) // BLOCK))
+        chunks = np.array_split(self.val_items, -(-len(self.val_items) // BLOCK))
         blocks = [self.heads.embed_items(self._items(chunk), modality[chunk]) for chunk in chunks]
         return np.asarray(torch.cat(blocks).numpy())
 
@@ -275,8 +278,8 @@ class EncoderStage:
         """Hit rate @5 of a validation task among the items of the wanted modality."""
         rows = validation_rows(len(task), VALIDATED_QUERIES)
         queries = self.heads.embed_queries(*self._queries(task.contents[rows])).numpy()
-        wanted = np.flatnonzero(self.pool.modality == task.want)
-        return hit_rate(task, rows, wanted[nearest(queries, items[wanted], 5)[1]])
+        wanted = np.flatnonzero(self.pool.modality[self.val_items] == task.want)
+        return hit_rate(task, rows, self.val_items[wanted[nearest(queries, items[wanted], 5)[1]]])
 
 
 def with_start(settings: EncoderSettings) -> EncoderSettings:

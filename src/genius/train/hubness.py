@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from genius.corpus.queries import TaskQueries
+from genius.corpus.queries import TaskQueries, kind_of_query
 from genius.encode.hubness import MODALITIES, Hubness
+from genius.quantize.fusion_inputs import TEXT_QUERY
 
-TEXT_ALONE = 1
-"""The kind of query that banks are made of: texts ask for all modalities, and have most to gain."""
 STRENGTHS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """How much of its hubness an item's similarity is lessened by: what is tried."""
 
@@ -53,12 +52,6 @@ def fit_bank(
             hubness.centre[want] = hubness.measure(item_blocks[members])[:, want].mean()
 
 
-def kind_of_query(task: TaskQueries) -> int:
-    """Which of the strengths holds for a task's queries: those of images, of texts, or of both."""
-    has_image, has_text = bool((task.contents.image >= 0).any()), bool((task.contents.text >= 0).any())
-    return 2 if has_image and has_text else TEXT_ALONE * int(has_text)
-
-
 def choose_strengths(
     hubness: Hubness, tasks: Sequence[TaskQueries], hit_rate_of: Callable[[TaskQueries], float]
 ) -> None:
@@ -67,7 +60,7 @@ def choose_strengths(
     `hit_rate_of` measures a task as the strengths are set. Kinds that no task has keep their strength, and
     images alone have none: they are no queries of the bank's sort.
     """
-    for kind in range(TEXT_ALONE, len(hubness.strengths)):
+    for kind in range(TEXT_QUERY, len(hubness.strengths)):
         measured = [task for task in tasks if kind_of_query(task) == kind]
         if not measured:
             continue

@@ -20,7 +20,7 @@ from genius.encode.features import Features
 from genius.encode.heads import Heads
 from genius.encode.onnx_export import export, without_tensors
 from genius.encode.onnx_graph import Graph
-from genius.model import FORMAT, KIND, METRIC, Model
+from genius.model import FORMAT, KIND, Model
 from genius.quantize.fusion import Fusion
 from genius.tensors import write_tensors
 from genius.train.decoder import DecoderStage
@@ -103,15 +103,15 @@ def write_quantizer(
             "temperature": quality.temperature,
             "modality_of": quality.modality_of,
             "dense_baseline": ranking.dense_baseline,
-            "query_scale": ranking.query_scale,
-            "rerank": ranking.rerank if stage.settings.blend else 1.0,
+            "query_scale": list(ranking.query_scale),
+            "rerank": list(ranking.rerank) if stage.settings.blend else 1.0,
         },
         "tensors": {**model.settings.get("tensors", {}), **names},
         "recipe": recipe,
         "validation": {**_without(model.settings["validation"], "decoder"), "quantizer": scores},
     }
     old = storage.open(model.path, kind=KIND, format=FORMAT)
-    replaced = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors", METRIC)
+    replaced = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors")
     with storage.create(
         model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
     ) as draft:
@@ -119,8 +119,6 @@ def write_quantizer(
         draft.reuse(old, *(name for name in _files_without_decoder(old) if name not in replaced))
         write_tensors(draft.folder / "quantizer.safetensors", tensors)
         quantizer.write(draft.folder / "codebooks.safetensors")
-        if stage.metric is not None:
-            stage.metric.write(draft.folder / METRIC)
         (draft.folder / "fusion.onnx").write_bytes(graphs["fusion.onnx"])
         draft.counts |= _without(old.manifest.counts, "decoder_parameters")
         draft.counts["codes"] = sum(quantizer.sizes)

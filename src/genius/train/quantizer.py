@@ -9,6 +9,7 @@ too, which is what the paper's β = γ = 100 were tuned for: as sums, they would
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,14 +18,12 @@ from torch import nn
 from torch.nn import functional
 
 from genius.corpus.embedded import EmbeddedCorpus
-from genius.data.records import MODALITIES
+from genius.corpus.queries import kind_of_query
 from genius.data.tasks import Task
-from genius.decode.query_metric import QueryMetric
 from genius.errors import InputError
-from genius.fit.codebooks import fit_quantizer
 from genius.quantize.codebooks import Codebooks, CodebookSettings, Quantized
 from genius.quantize.fusion import Fusion, FusionSettings
-from genius.quantize.fusion_inputs import FusionInputs
+from genius.quantize.fusion_inputs import KINDS, FusionInputs
 from genius.quantize.quantizer import Quantizer
 from genius.train import distributed
 from genius.train.batches import ContrastBatch, TrainingQueries
@@ -37,10 +36,11 @@ from genius.train.validation import (
     RankingSettings,
     choose_ranking,
     measure_codes,
+    unseen_items,
 )
 
-REFITTED_ITEMS = 20_000
-"""Items of each modality, and queries, that `refit` fits to, at most."""
+SOME_QUERIES = 20_000
+"""Training queries whose directions narrower vectors start from, at most."""
 BLOCK = 4096
 """Records that are fused at a time, outside of training."""
 
@@ -87,11 +87,6 @@ class QuantizerSettings:
     """The share of the steps, at the end, in which dead codes are not restarted any more."""
     validated: int = 300
     """Queries of each task that a validation uses, at most; its beam search uses a third of them."""
-    refit: bool = False
-    """Whether codebooks are fitted anew once the fusion is trained, by k-means and beams, in the metric of
-    queries: codes of new items come nearer to their vectors."""
-    metric_power: float = 0.5
-    """For `refit`: how much errors count where queries differ (see `genius.decode.query_metric`)."""
     blend: bool = True
     """Whether candidates are re-ranked by joined embeddings and codes together, with a weight chosen by
     validation; the paper re-ranks by joined embeddings alone."""
@@ -106,8 +101,6 @@ class QuantizerSettings:
             raise InputError("the weights contrast, beta, gamma and prefix should not be below 0")
         if not 0 <= self.restart < 1 or not 0 <= self.settle <= 1:
             raise InputError("restart and settle are shares of the steps")
-        if self.refit and self.codebooks.modality_code != "given":
-            raise InputError('refit takes the modality as it is given: set modality_code = "given"')
 
 
 @dataclass(frozen=True)
@@ -132,13 +125,21 @@ class QuantizerStage:
         self.items, self.modality = training.items, training.pool.modality.astype(np.int64)
         self.queries = TrainingQueries.concatenate(training, settings.task_power)
         self.validation = validation
+        self.val_items = unseen_items(
+            len(self.modality), list(training.tasks.values()), list(validation.tasks.values())
+        )
         self.fusion = Fusion(self.items.width, settings.fusion)
-        self.codebooks = Codebooks(self.items.width, settings.codebooks)
+        self.fusion.narrow_to(self._some_queries())
+        self.codebooks = Codebooks(self.fusion.out_width, settings.codebooks)
         self.network = nn.Module()
         self.network.fusion = self.fusion
         self.network.codebooks = self.codebooks
-        self.metric: QueryMetric | None = None
-        self._refitted: Quantizer | None = None
+
+    def _some_queries(self) -> torch.Tensor:
+        """The embeddings [n, width] of training queries, drawn as in training."""
+        random, probabilities = np.random.default_rng([self.seed, 23]), self.queries.probabilities
+        rows = np.unique(random.choice(len(probabilities), SOME_QUERIES, p=probabilities))
+        return torch.from_numpy(np.asarray(self.queries.inputs.embeddings[rows], np.float32))
 
     # --- training
 
@@ -241,45 +242,14 @@ class QuantizerStage:
             step_size=2 * self.settings.batch,
         )
 
-    def refit(self) -> dict[str, float]:
-        """Fit codebooks anew to the items that training queries ask for; returns the validation with them."""
-        random = np.random.default_rng([self.seed, 19])
-        answers = np.unique(self.queries.items)
-        rows = []
-        for kind in range(len(MODALITIES)):
-            members = answers[self.modality[answers] == kind]
-            rows.append(random.choice(members, min(REFITTED_ITEMS, len(members)), replace=False))
-        items = np.sort(np.concatenate(rows))
-        count = min(REFITTED_ITEMS, len(self.queries.probabilities))
-        queries = np.sort(random.choice(len(self.queries.probabilities), count, replace=False))
-        vectors = self.all_vectors(self.items, items)
-        self.metric = QueryMetric.fit(
-            self.all_vectors(self.queries.inputs, queries), vectors, self.settings.metric_power
-        )
-        self._refitted = fit_quantizer(
-            self.metric.items(vectors),
-            self.modality[items],
-            random=random,
-            sizes=self.settings.codebooks.semantic_sizes,
-        )
-        return self.validate()
-
     # --- validation
-
-    def item_vectors(self) -> np.ndarray:
-        """The vectors [n, width] of all items, as they are coded."""
-        vectors = self.all_vectors(self.validation.items)
-        return vectors if self.metric is None else self.metric.items(vectors)
 
     def query_vectors(self, task: Task, rows: np.ndarray) -> np.ndarray:
         """The vectors [n, width] of a validation task's queries, as they are compared with codes."""
-        vectors = self.all_vectors(self.validation.queries[task], rows)
-        return vectors if self.metric is None else self.metric.queries(vectors)
+        return self.all_vectors(self.validation.queries[task], rows)
 
     def quantizer(self) -> Quantizer:
         """The current codebooks as search uses them."""
-        if self._refitted is not None:
-            return self._refitted
         classifier = self.codebooks.classifier
         weights = None
         if classifier is not None:
@@ -289,19 +259,23 @@ class QuantizerStage:
 
     def quantize_items(self) -> QuantizedItems:
         """All items by the current fusion and codebooks."""
-        quantizer, vectors = self.quantizer(), self.item_vectors()
+        quantizer, vectors = self.quantizer(), self.all_vectors(self.validation.items)
         return QuantizedItems(quantizer, vectors, quantizer.codes(vectors, self.validation.pool.modality))
 
-    def code_quality(self, items: QuantizedItems | None = None, query_scale: float = 1.0) -> CodeQuality:
-        """How well validation queries, of this length, find their answers by codes; `items` are those of
-        `quantize_items`."""
+    def code_quality(
+        self, items: QuantizedItems | None = None, query_scale: Sequence[float] = (1.0,) * KINDS
+    ) -> CodeQuality:
+        """How well validation queries, of this length by kind, find their answers by codes; `items` are those
+        of `quantize_items`."""
         items = items or self.quantize_items()
+        scales = {task.task: query_scale[kind_of_query(task)] for task in self.validation.tasks.values()}
         return measure_codes(
             items.quantizer,
             self.validation.pool.modality,
             items.codes,
             list(self.validation.tasks.values()),
-            lambda task, rows: np.float32(query_scale) * self.query_vectors(task, rows),
+            lambda task, rows: np.float32(scales[task]) * self.query_vectors(task, rows),
+            members=self.val_items,
             count=self.settings.validated,
         )
 
@@ -315,6 +289,7 @@ class QuantizerStage:
             list(self.validation.tasks.values()),
             lambda task, rows: queries[task].embeddings[rows],
             self.query_vectors,
+            members=self.val_items,
             count=self.settings.validated,
         )
 

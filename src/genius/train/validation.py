@@ -1,5 +1,9 @@
 """What validation measures and chooses once a quantizer is trained: how good its codes are, the temperature
-of its geometry, what dense search compares, and the weights of re-ranking."""
+of its geometry, what dense search compares, and the weights of re-ranking.
+
+It searches among items that training has not seen, as users do. Beside items that codebooks and heads were
+trained on, new ones stand out: they fit their codes worse, so that a score which favours bad fits looks good
+here and fails on a collection that is all new."""
 
 from __future__ import annotations
 
@@ -8,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.corpus.queries import TaskQueries
+from genius.corpus.queries import TaskQueries, kind_of_query
 from genius.data.tasks import Task
 from genius.decode.geometry import Geometry, fit_temperature
 from genius.model import DenseBaseline
+from genius.quantize.fusion_inputs import KINDS
 from genius.quantize.quantizer import Quantizer, modality_codes_for
 from genius.search.code_pool import CodePool
 from genius.search.dense import nearest
@@ -20,6 +25,21 @@ from genius.train.pairs import hit_rate
 
 QueryVectors = Callable[[Task, np.ndarray], np.ndarray]
 """Gives the vectors or embeddings [n, width] of a task's queries by row."""
+
+# --- items
+
+
+def unseen_items(
+    count: int, training: Sequence[TaskQueries], validation: Sequence[TaskQueries]
+) -> np.ndarray:
+    """The numbers of items, of `count`, that no training query asks for, and of validation's answers."""
+    unseen = np.ones(count, bool)
+    for task in training:
+        unseen[task.items] = False
+    for task in validation:
+        unseen[task.items] = True
+    return np.flatnonzero(unseen)
+
 
 # --- codes
 
@@ -61,12 +81,14 @@ def measure_codes(
     tasks: Sequence[TaskQueries],
     query_vectors: QueryVectors,
     *,
+    members: np.ndarray,
     count: int,
 ) -> CodeQuality:
     """Search for the answers of queries among the items of the wanted modality, by codes.
 
-    `modality` [n] and `codes` [n, levels] are those of all items, `query_vectors` as long as search makes
-    them. Up to `count` queries of each task are used, and a third of that by beam search.
+    `modality` [n] and `codes` [n, levels] are those of all items, of which `members` are searched;
+    `query_vectors` are as long as search makes them. Up to `count` queries of each task are used, and a third
+    of that by beam search.
     """
     units = quantizer.units(codes)
     samples = []
@@ -75,23 +97,23 @@ def measure_codes(
         samples.append(_QuerySample(task, rows, query_vectors(task.task, rows)))
     hits = []
     for sample in samples:
-        wanted = np.flatnonzero(modality == sample.task.want)
+        wanted = members[modality[members] == sample.task.want]
         _, best = nearest(sample.vectors, units[wanted], 5)
         hits.append(hit_rate(sample.task, sample.rows, wanted[best]))
     temperature = _fit_temperature(quantizer, codes, samples)
     modality_of = quantizer.modality_by_code(codes, modality)
-    pool = CodePool(codes, quantizer.codebooks, quantizer.semantic)
+    pool = CodePool(codes[members], quantizer.codebooks, quantizer.semantic)
     decoder = Geometry(quantizer.codebooks, temperature)
     survival, beam_hits = [], []
     for sample in samples:
         rows = sample.rows[: max(1, count // 3)]
-        positives = [sample.task.positives(row) for row in rows]
+        positives = [np.searchsorted(members, sample.task.positives(row)) for row in rows]
         modality_code = modality_codes_for(modality_of, sample.task.want, len(rows))
         items, survived = pool.search(
             decoder, sample.vectors[: len(rows)], positives, modality_code=modality_code
         )
         survival.append(survived[quantizer.semantic :])
-        beam_hits.append(hit_rate(sample.task, rows, items))
+        beam_hits.append(hit_rate(sample.task, rows, _numbers_of(items, members)))
     return CodeQuality(
         100 * float(np.mean(hits)),
         100 * float(np.mean(beam_hits)),
@@ -99,6 +121,11 @@ def measure_codes(
         temperature,
         modality_of,
     )
+
+
+def _numbers_of(places: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """The item numbers of places among members; -1 stays."""
+    return np.where(places >= 0, members[np.maximum(places, 0)], -1)
 
 
 def _fit_temperature(quantizer: Quantizer, codes: np.ndarray, samples: Sequence[_QuerySample]) -> float:
@@ -129,12 +156,12 @@ class ItemRepresentations:
 
 @dataclass(frozen=True)
 class RankingSettings:
-    """What dense search compares, how long queries' vectors are, and the weight of joined embeddings in
-    re-ranking."""
+    """What dense search compares, and for each kind of query how long its vector is, and the weight of joined
+    embeddings in re-ranking."""
 
     dense_baseline: DenseBaseline
-    query_scale: float
-    rerank: float
+    query_scale: tuple[float, ...]
+    rerank: tuple[float, ...]
 
 
 def choose_ranking(
@@ -144,16 +171,18 @@ def choose_ranking(
     query_embeddings: QueryVectors,
     query_vectors: QueryVectors,
     *,
+    members: np.ndarray,
     count: int,
 ) -> RankingSettings:
     """Choose by the mean over tasks of the hit rate @5 among items of the wanted modality.
 
-    `modality` [n] is that of the items; up to `count` queries of each task are used.
+    `modality` [n] is that of all items, of which `members` are searched; up to `count` queries of each task
+    are used. A kind of query that no task has gets what is best for all tasks.
     """
     embedding_hits, vector_hits, scaled_hits = [], [], []
     for task in tasks:
         rows = validation_rows(len(task), count)
-        wanted = np.flatnonzero(modality == task.want)
+        wanted = members[modality[members] == task.want]
         embeddings, vectors = query_embeddings(task.task, rows), query_vectors(task.task, rows)
         rankings = [
             nearest(embeddings, items.embeddings[wanted], 5)[1],
@@ -170,13 +199,23 @@ def choose_ranking(
         embedding_hits.append(hits[0])
         vector_hits.append(hits[1])
         scaled_hits.append(np.reshape(hits[2:], (len(SCALES), len(WEIGHTS))))
-    by_scale_and_weight = np.mean(scaled_hits, axis=0)
-    best = int(np.argmax(by_scale_and_weight[:, 0]))  # by codes alone, which decide what is re-ranked
+    kinds = np.array([kind_of_query(task) for task in tasks])
+    by_task = np.array(scaled_hits)
+    chosen = []
+    for kind in range(KINDS):
+        alike = kinds == kind if kind in kinds else slice(None)
+        chosen.append(_best_scale_and_weight(by_task[alike].mean(0)))
     return RankingSettings(
         "vectors" if np.mean(vector_hits) > np.mean(embedding_hits) else "embeddings",
-        SCALES[best],
-        WEIGHTS[int(np.argmax(by_scale_and_weight[best]))],
+        tuple(scale for scale, _ in chosen),
+        tuple(weight for _, weight in chosen),
     )
+
+
+def _best_scale_and_weight(hits: np.ndarray) -> tuple[float, float]:
+    """Of hit rates [scales, weights]: the scale by codes alone, as these decide what is re-ranked."""
+    best = int(np.argmax(hits[:, 0]))
+    return SCALES[best], WEIGHTS[int(np.argmax(hits[best]))]
 
 
 def _weighted_rankings(
