@@ -112,7 +112,7 @@ def test_show_a_table_by_the_columns_that_the_user_names(tmp_path: Path) -> None
     columns = ("--id-column", "ean", "--text-column", "notiz", "--image-column", "bild")
     shown = run("show", tmp_path / "shop.csv", *columns, "--root", tmp_path / "pics")
     assert "CSV of 1 items (1 pair)" in shown.stdout and "7: Rot [1.jpg]" in shown.stdout
-    wrong = run("show", tmp_path / "shop.csv", *columns)
+    wrong = run("show", tmp_path / "shop.csv", *columns, code=1)
     assert f"try --root {tmp_path}/pics" in wrong.stderr
 
 

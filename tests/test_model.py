@@ -208,3 +208,18 @@ def test_embeddings_by_modality_are_those_of_records_with_one_modality(coded_mod
     np.testing.assert_allclose(inputs["image"], image.embeddings, atol=1e-5)
     np.testing.assert_allclose(inputs["text"], text.embeddings, atol=1e-5)
     assert np.abs(inputs["image"] - inputs["embeddings"]).max() > 1e-3
+
+
+def test_lengths_and_weights_of_each_kind_of_query(coded_model: Path) -> None:
+    """A text, an image and both get their own; one number, as older models have, holds for all."""
+    model = Model.open(coded_model)
+    inputs = model.fusion_inputs(QUERIES)
+    unscaled, settings = model.vectors(inputs), model.settings["quantizer"]
+    settings |= {"query_scale": [2.0, 3.0, 1.5], "rerank": [0.1, 0.2, 0.3]}  # of images, texts, both
+    np.testing.assert_allclose(model.query_vectors(inputs), unscaled * [[3.0], [2.0], [1.5]], rtol=1e-6)
+    np.testing.assert_allclose(model.rerank_weights(inputs.kinds), [0.2, 0.1, 0.3], rtol=1e-6)
+    as_queries = model.vectors_as_queries(unscaled, np.array([0, 1, 2]))
+    np.testing.assert_allclose(as_queries, unscaled * [[2.0], [3.0], [1.5]], rtol=1e-6)
+    settings |= {"query_scale": 2.0, "rerank": 0.4}
+    np.testing.assert_allclose(model.query_vectors(inputs), 2 * unscaled, rtol=1e-6)
+    np.testing.assert_allclose(model.rerank_weights(inputs.kinds), [0.4] * 3, rtol=1e-6)

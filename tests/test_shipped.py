@@ -13,7 +13,7 @@ import genius
 from genius import Index, Item
 from genius.data.records import Query
 from genius.encode import lite, lite_weights
-from genius.errors import MissingError
+from genius.errors import InputError, MissingError
 from genius.model import Model
 
 ITEMS = [Item("1", "a red square"), Item("2", "a blue square"), Item("3", "green")]
@@ -41,6 +41,26 @@ def test_a_folder_of_that_name_comes_first(
     monkeypatch.chdir(tmp_path)
     shutil.copytree(coded_model, tmp_path / "photo")
     assert Model.open("photo").fingerprint == Model.open(coded_model).fingerprint
+
+
+def test_a_folder_of_photos_that_has_its_name_is_no_model(
+    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photo").mkdir()
+    assert Model.open("photo").path == shipped
+    with Index.create(tmp_path / "index") as index:
+        index.add(ITEMS)
+        assert index.model.path == shipped
+
+
+def test_vectors_are_not_taken_for_texts(shipped: Path, tmp_path: Path) -> None:
+    """A model that embeds texts itself can do nothing with a vector alone."""
+    with (
+        Index.create(tmp_path / "index") as index,
+        pytest.raises(InputError, match="make one that takes them with genius fit --encoder precomputed"),
+    ):
+        index.add([Item("1", vector=[1.0, 2.0])])
 
 
 def test_searching_never_fetches(shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,10 +96,10 @@ def test_the_first_index_fetches_and_says_so(
     shutil.move(lite.home(), kept)
     monkeypatch.setattr(lite_weights, "home", lambda: tmp_path / "weights")
     fetched: list[object] = []
-    monkeypatch.setattr(lite_weights, "fetch", fetched.append)
+    monkeypatch.setattr(lite_weights, "fetch", lambda: fetched.append("everything"))
     monkeypatch.setattr(lite, "build", lambda: shutil.move(kept, lite.home()))
     Index.create(tmp_path / "index").close()
-    assert fetched == [lite_weights.TOWERS]
+    assert fetched == ["everything"]
     assert "Fetching the built-in encoder, once: 126 MB" in capsys.readouterr().err
     Index.create(tmp_path / "second").close()
     assert len(fetched) == 1

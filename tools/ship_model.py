@@ -17,7 +17,7 @@ from genius import storage
 from genius.model import DEFAULT, FORMAT, KIND, SHIPPED
 from genius.tensors import read_tensors, write_tensors
 
-BITS = {"heads.safetensors": 6, "codebooks.safetensors": 6}
+BITS = {"heads.safetensors": 6, "codebooks.safetensors": 4}
 """By file; others have 8. Codes are made by the rounded codebooks, so that what they lose is little."""
 
 

@@ -139,6 +139,10 @@ class Model:
         """The tensors of the heads by name, for training to start from."""
         return self._tensors("heads.safetensors")
 
+    def fusion_tensors(self) -> dict[str, np.ndarray]:
+        """The tensors of the fusion by name, for training to start from."""
+        return self._tensors("quantizer.safetensors")
+
     def _tensors(self, file: str) -> dict[str, np.ndarray]:
         """The tensors of one of the model's files, which several graphs may share."""
         if file not in self._read_tensors:
@@ -398,8 +402,8 @@ class Model:
     def vectors(self, inputs: FusionInputs) -> np.ndarray:
         """The vectors [n, vector_width] of items, which are coded: of unit length, or embeddings themselves
         where nothing fuses them."""
-        if not self._has_fusion:
-            self._require("quantizer")
+        self._require("quantizer")
+        if not self.has_fusion:
             return np.asarray(inputs.embeddings, np.float32)
         # the graph lacks the inputs that it does not use: the published fusion has no embedding of the whole
         names = [declared.name for declared in self._fusion_graph.get_inputs()]
@@ -432,9 +436,10 @@ class Model:
         return np.asarray(np.broadcast_to(setting, KINDS)[kinds])
 
     @property
-    def _has_fusion(self) -> bool:
+    def has_fusion(self) -> bool:
         """Whether vectors come from a trained fusion; a fitted quantizer codes embeddings themselves."""
-        return not self.settings.get("quantizer", {}).get("fitted", False)
+        described = self.settings.get("quantizer")
+        return described is not None and not described.get("fitted", False)
 
     @cached_property
     def _fusion_graph(self) -> Any:
@@ -490,11 +495,11 @@ class Model:
 def model_folder(path: Path | str) -> Path:
     """The folder of a model, given that or the name of one that ships with genius.
 
-    A folder that has such a name comes first.
+    A model's folder that has such a name comes first; any other folder, say one of photos, does not count.
     """
     shipped = SHIPPED / str(path)
     is_name = str(path) == shipped.name and shipped.is_dir()
-    return shipped if is_name and not Path(path).exists() else Path(path)
+    return shipped if is_name and not storage.is_artifact(Path(path)) else Path(path)
 
 
 def _fusion_inputs(

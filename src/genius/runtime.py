@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+"""ONNX Runtime reads this once, when it is imported: it would keep a device's id and count what it does."""
+
 
 def cores() -> int:
     """How many cores this process may use."""

@@ -157,7 +157,7 @@ def create(
     """
     path = Path(path)
     atomic.recover_folder(path)
-    _refuse_to_overwrite(path, kind)
+    check_target(path, kind)
     with atomic.write_folder(path) as folder:
         draft = Draft(folder, dict(settings or {}), made_from=dict(made_from or {}))
         yield draft
@@ -188,7 +188,8 @@ def _seal(draft: Draft, kind: str, format: int) -> None:
     atomic.sync_all([draft.folder, *(p for p in draft.folder.rglob("*") if p.is_dir())])
 
 
-def _refuse_to_overwrite(path: Path, kind: str) -> None:
+def check_target(path: Path, kind: str) -> None:
+    """Raise InputError if something is at `path` that an artifact of this kind may not overwrite."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     existing = read_manifest(path).kind if is_artifact(path) else None

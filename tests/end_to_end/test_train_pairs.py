@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from genius import Index, Item, storage
 from genius.cli import app
+from genius.data.records import Query
 from genius.encode import pipeline
 from genius.errors import InputError, MismatchError
 from genius.model import Model
@@ -70,6 +71,35 @@ def test_training_starts_from_the_heads_of_a_model(table: Path, coded_model: Pat
     start = Model.open(coded_model)
     items = [Item("1", "a red square"), Item("2", "blue")]
     np.testing.assert_allclose(model.embed_items(items), start.embed_items(items), atol=1e-5)
+
+
+def test_codes_are_kept_where_training_would_make_them_worse(
+    table: Path, coded_model: Path, tmp_path: Path
+) -> None:
+    """Steps that ruin fusion and codebooks leave those of the start."""
+    data = prepare_pairs(table, tmp_path / "tree", _raise)
+    recipe = fine_tuning_recipe(data, start=str(coded_model))
+    assert recipe.quantizer is not None and recipe.encoder is not None
+    object.__setattr__(recipe.encoder.loop, "learning_rate", 1e-12)
+    for name, value in (("gamma", 1e9), ("contrast", 0.0), ("temperature", 1e3)):
+        object.__setattr__(recipe.quantizer, name, value)
+    object.__setattr__(recipe.quantizer.loop, "learning_rate", 1.0)
+    model = train_model(recipe, data.tree, tmp_path / "model", cache=pipeline.default_cache())
+    start = Model.open(coded_model)
+    assert model.quantizer.sizes == start.quantizer.sizes
+    for book, expected in zip(model.quantizer.codebooks, start.quantizer.codebooks, strict=True):
+        np.testing.assert_array_equal(book, expected)
+    inputs = start.fusion_inputs([Query(text="a red square")])
+    np.testing.assert_allclose(model.vectors(inputs), start.vectors(inputs), atol=1e-5)
+
+
+def test_a_fitted_model_gets_new_codes(table: Path, coded_model: Path, tmp_path: Path) -> None:
+    """It codes embeddings themselves: there is no fusion to start from."""
+    items = [Item(str(number), f"{colour} number {number}") for number in range(8) for colour in COLOURS[:1]]
+    fitted = Model.fit(items, encoder=str(coded_model), out=tmp_path / "fitted")
+    data = prepare_pairs(table, tmp_path / "tree", _raise)
+    recipe = fine_tuning_recipe(data, start=str(fitted.path))
+    assert recipe.quantizer is not None and not recipe.quantizer.start
 
 
 def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(

@@ -64,7 +64,7 @@ def by_hand(network: Fusion, inputs: dict[str, torch.Tensor]) -> np.ndarray:
     z = share * x + (1 - share) * y
     z = z + values["embeddings"] if network.settings.with_embedding else z
     if network.settings.width:
-        z = z @ weights["narrow.weight"].T
+        z = z @ weights["projection.weight"].T
     z = z + layer("mix.2", np.maximum(layer("mix.0", u), 0))
     return np.asarray(z / np.linalg.norm(z, axis=1, keepdims=True))
 
@@ -105,9 +105,9 @@ def test_narrower_vectors_start_from_what_queries_tell_apart() -> None:
     queries = (random.normal(size=(200, WIDTH)) * [3, 0.1, 2, 0.2, 1, 0.1]).astype(np.float32)
     queries = queries @ np.linalg.qr(random.normal(size=(WIDTH, WIDTH)))[0].astype(np.float32)
     network = Fusion(WIDTH, FusionSettings(hidden=HIDDEN, width=3))
-    network.narrow_to(torch.from_numpy(queries))
-    assert network.narrow is not None
-    kept = network.narrow.weight.detach().numpy()
+    network.init_projection(torch.from_numpy(queries))
+    assert network.projection is not None
+    kept = network.projection.weight.detach().numpy()
     np.testing.assert_allclose(kept @ kept.T, np.eye(3), atol=1e-6)
     lost = np.square(queries - queries @ kept.T @ kept).sum()
     assert lost == pytest.approx(np.square(np.linalg.svd(queries)[1][3:]).sum(), rel=1e-4)

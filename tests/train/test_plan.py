@@ -43,8 +43,9 @@ def test_twice_the_steps_take_twice_as_long() -> None:
     assert decoder[1] == 2 * decoder[0] > 0
 
 
-def test_a_quantizer_s_multiply_adds_are_those_of_its_fusion_its_codes_and_k_means() -> None:
-    fusion = FusionSettings(hidden=16)
+@pytest.mark.parametrize("width", [0, 10])
+def test_a_quantizer_s_multiply_adds_are_those_of_its_fusion_its_codes_and_k_means(width: int) -> None:
+    fusion = FusionSettings(hidden=16, width=width)
     settings = QuantizerSettings(
         batch=8,
         buffer=100,
@@ -52,10 +53,9 @@ def test_a_quantizer_s_multiply_adds_are_those_of_its_fusion_its_codes_and_k_mea
         codebooks=CodebookSettings(levels=2, size=32, iterations=3),
         loop=QuantizerLoopSettings(steps=7),
     )
-    codes = (3 + 64) * 24
-    row = (
-        matrices(Fusion(24, fusion)) - fusion.hidden + 8 * 24
-    )  # (the last of λ's matrices is nearly nothing)
+    codes = (3 + 64) * (width or 24)
+    # The last of λ's matrices is nearly nothing.
+    row = matrices(Fusion(24, fusion)) - fusion.hidden + 8 * (width or 24)
     assert quantizer_macs(settings, 24) == 7 * 16 * (3 * row + codes) + 100 * codes * 3
 
 

@@ -136,11 +136,11 @@ def test_bad_settings_are_named() -> None:
 
 def test_vectors_may_be_narrower_than_embeddings() -> None:
     """They start as what queries tell apart, and are trained, coded and searched as others."""
-    narrow = stage(dataclasses.replace(SETTINGS, fusion=dataclasses.replace(SETTINGS.fusion, width=5)))
-    assert narrow.items.width > 5
-    loss = narrow.loss(0, 0)
+    trained = stage(dataclasses.replace(SETTINGS, fusion=dataclasses.replace(SETTINGS.fusion, width=5)))
+    assert trained.items.width > 5
+    loss = trained.loss(0, 0)
     loss.backward()
-    assert narrow.fusion.narrow is not None and narrow.fusion.narrow.weight.grad is not None
-    items = narrow.quantize_items()
-    assert items.vectors.shape == (len(narrow.modality), 5) and items.quantizer.width == 5
-    assert narrow.validate()["codes"] > 20
+    assert trained.fusion.projection is not None and trained.fusion.projection.weight.grad is not None
+    items = trained.quantize_items()
+    assert items.vectors.shape == (len(trained.modality), 5) and items.quantizer.width == 5
+    assert trained.validate()["codes"] > 20

@@ -48,10 +48,10 @@ def _show(out: Path) -> None:
     from genius.runtime import cores
 
     log_to_terminal(verbose=True)
-    tree = Tree(demo_tree())
-    path, sheet = out / "index", out / "searches.png"
     model = Model.open()
     model.prepare()
+    tree = Tree(demo_tree())
+    path, sheet = out / "index", out / "searches.png"
     with open_index(path, model) as index:
         index.add(showcase_items(tree), workers=cores())
         typer.echo(f"{len(index):,} pictures are in {path}. Three searches:")

@@ -66,12 +66,16 @@ def fit(
     Codebooks are fitted to the collection itself, in minutes. The model finds what exact search by the
     encoder would find, as closely as the printed overlap says.
     """
-    from genius.cli.source import show_failures
+    from genius.cli.source import show_failures, show_notes
     from genius.data.read import read
+    from genius.data.vectors import is_vector_file
+    from genius.errors import InputError
     from genius.fit.run import fit_model
     from genius.progress import log_to_terminal
     from genius.runtime import cores
 
+    if encoder != "precomputed" and (vectors or is_vector_file(source)):
+        raise InputError("vectors of your own are for --encoder precomputed", path=vectors or source)
     log_to_terminal(verbose=learn)
     collection = read(source, root=root, strict=strict, vectors=vectors)
     base = _learn(collection, encoder, out, seed) if learn else encoder
@@ -86,12 +90,14 @@ def fit(
         offline=offline,
     )
     codes = " × ".join(map(str, fitted.model.quantizer.sizes))
-    drawn = "" if fitted.items == fitted.total else f" drawn from {fitted.total:,}"
+    read_items = fitted.total - fitted.failures.count
+    drawn = "" if fitted.items >= read_items else f" drawn from {fitted.total:,}"
     typer.echo(f"{out}: a model fitted to {fitted.items:,} items{drawn}; codes {codes}")
     if fitted.codes_overlap:
         shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in fitted.codes_overlap.items())
         typer.echo(f"of the ten nearest by exact search, codes alone keep: {shares}; re-ranking, nearly all")
     show_failures((collection.failures, fitted.failures))
+    show_notes(collection.notes)
     given = f" --vectors {vectors}" if vectors else ""
     typer.echo(f"next: genius index {source}{given} -m {out} -o index/")
 

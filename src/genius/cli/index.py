@@ -87,6 +87,7 @@ def index(
     """
     from genius.errors import InputError
     from genius.index.index import Index
+    from genius.index.item_encoder import VECTORS_ALONE
     from genius.index.snapshot import is_index
     from genius.model import DEFAULT
 
@@ -98,9 +99,12 @@ def index(
     else:
         target = Index.create(out, model or DEFAULT, embeddings=kept, offline=offline)
     with target:
+        if vectors and not target.model.takes_vectors:
+            raise InputError(VECTORS_ALONE, path=vectors)
         if embeddings and target.format.embeddings != embeddings:
             raise InputError(f"this index keeps {target.format.embeddings}: make another one", path=out)
         add_all(target, out, counted, strict=strict, workers=workers, replace=replace, failures=failures)
+    typer.echo(f"next: genius search {out} WORDS    (or: genius serve {out})")
 
 
 def count_items(collections: Sequence[Collection]) -> list[Counted]:

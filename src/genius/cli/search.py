@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="Examples: genius search index/ a dog on the beach --want image -k 5; "
         "genius search index/ --filter 'price<20' --sort price; "
-        "genius search index/ red shoes --paths | xargs open"
+        "genius search index/ red shoes --paths | tr '\\n' '\\0' | xargs -0 open"
     )(search)
 
 
@@ -130,7 +130,7 @@ def search(
             "instruction": instruction,
             "near": near,
         }
-        if any(query.values()) or vector or not (want or only or sort or where):
+        if any(query.values()) or vector:
             hits = opened.search(**query, vector=given, **shared, **how)
         else:
             hits = opened.browse(**shared)

@@ -65,7 +65,9 @@ def show(
     from genius import storage
     from genius.data.mbeir import is_tree
     from genius.index.snapshot import is_index
+    from genius.model import model_folder
 
+    path = path if path.exists() else model_folder(path)  # `photo` is a model that ships
     if is_index(path):
         _show_index(path, verify, as_json)
         return
@@ -215,7 +217,7 @@ def _show_collection(
         typer.echo(orjson.dumps(summary).decode())
         return
     parts = ", ".join(f"{count:,} {name}" for name, count in modalities.most_common())
-    typer.echo(f"{path}: {collection.kind} of {modalities.total():,} items ({parts})")
+    typer.echo(f"{path}: {collection.kind} of {modalities.total():,} items ({parts or 'nothing to index'})")
     for item in first:
         typer.echo(f"  {item.id}: {shortened(item.text)}{f' [{item.image.name}]' if item.image else ''}")
     for table in tables:
@@ -225,6 +227,8 @@ def _show_collection(
     show_notes([*collection.notes, *([hint] if hint else [])])
     if sheet is not None:
         typer.echo(f"contact sheet: {sheet}")
+    if not modalities:
+        raise typer.Exit(1)
 
 
 def _whole_items(items: Iterable[Item], broken: Failures, strict: bool) -> Iterator[Item]:

@@ -26,7 +26,9 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where to write the model; a dry run needs none.")
+    ] = None,
     recipe: Annotated[
         Path | None,
         typer.Argument(
@@ -64,13 +66,18 @@ def train(
         raise InputError("--pairs stands alone: it needs neither a recipe nor a tree")
     if pairs is None and (recipe is None or tree is None):
         raise InputError(WAYS_IN)
+    if out is None and not dry_run:
+        raise InputError("say where to write the model: -o MODEL")
     source = _open_tree(tree) if tree is not None else None
     require("torch", "train", "training")
-    from genius.model import DEFAULT
+    from genius.model import DEFAULT, KIND
     from genius.progress import log_to_terminal
+    from genius.storage import check_target
     from genius.train.run import read_recipe
 
     log_to_terminal(verbose=True)
+    out = out or Path("model")
+    check_target(out, kind=KIND)
     if pairs is not None:
         _train_on_pairs(pairs, root, out, start or DEFAULT, seed or 0, dry_run)
         return
@@ -100,12 +107,19 @@ def _train_on_pairs(source: Path, root: Path | None, out: Path, start: str, seed
 
     from genius.cli.source import show_failures
     from genius.data.collection import Failures
+    from genius.errors import InputError
+    from genius.model import Model
     from genius.train.fine_tuning import compare_on_held_out, fine_tuning_recipe, prepare_pairs
 
     failures = Failures()
+    Model.open(start)  # before anything is read or written
     with tempfile.TemporaryDirectory(prefix="genius-pairs-") as scratch:
         folder = Path(scratch) / "tree" if dry_run else out.with_name(f"{out.name}-training") / "tree"
-        data = prepare_pairs(source, folder, failures.add, root=root)
+        try:
+            data = prepare_pairs(source, folder, failures.add, root=root)
+        except InputError:
+            show_failures((failures,))  # why nothing is left
+            raise
         typer.echo(
             f"{source}: {data.train_queries:,} queries to train on, {data.val_queries:,} held out, "
             f"{data.items:,} items"
@@ -125,7 +139,9 @@ def _open_tree(path: Path) -> Tree:
     from genius.data.mbeir import Tree, is_tree
     from genius.errors import InputError
 
-    if path.exists() and not is_tree(path):
+    if not path.exists():
+        raise InputError("there is no such folder", path=path)
+    if not is_tree(path):
         raise InputError(
             "is no M-BEIR tree (a folder with query/ and cand_pool/); a table or a folder of images with "
             "captions is trained on with --pairs",

@@ -83,13 +83,37 @@ def _are_pairs(rows: TableCollection) -> bool:
     _, _, row = next(rows.rows(lambda _: None), (None, None, {}))
     has = {role: _column(role, list(row)) is not None for role in _NAMES}
     queries, items = has["query"] or has["query_image"], has["item"] or has["item_image"]
+    if not queries and not items and not _has_captions(rows):
+        hint = _nearest(list(row), [name for names in _NAMES.values() for name in names])
+        raise InputError(
+            "has neither pairs (columns query, query_image, item, item_image) nor images with captions: "
+            + (hint or (f"it has {', '.join(map(repr, row))}" if row else "it is empty")),
+            path=rows.path,
+        )
     if queries == items:
         return queries
     present, missing = ("queries", "item") if queries else ("items", "query")
     wanted = (*_NAMES[missing], *_NAMES[f"{missing}_image"])
-    near = [name for name in row if difflib.get_close_matches(_plain(name), wanted, 1, cutoff=0.6)]
-    hint = f"is {near[0]!r} meant to be {missing!r}?" if near else f"it has {', '.join(map(repr, row))}"
+    hint = _nearest(list(row), wanted) or f"it has {', '.join(map(repr, row))}"
     raise InputError(f"has {present} but no column {missing} or {missing}_image: {hint}", path=rows.path)
+
+
+def _nearest(columns: Sequence[str], wanted: Sequence[str]) -> str:
+    """A question that offers the wanted name which one of the columns is nearest to; empty without any."""
+    for column in columns:
+        for name in difflib.get_close_matches(_plain(column), wanted, 1, cutoff=0.6):
+            return f"is {column!r} meant to be {name!r}?"
+    return ""
+
+
+def _has_captions(rows: TableCollection) -> bool:
+    """Whether a table has columns of an image and of a text."""
+    _, _, row = next(rows.rows(lambda _: None), (None, None, {}))
+    try:
+        columns = Columns().locate(list(row))
+    except InputError:
+        return False
+    return bool(columns.texts) and columns.image is not None
 
 
 def _pair(row: Row, root: str) -> Pair:

@@ -254,6 +254,11 @@ class Item:
         return self.image.file.absolute() if isinstance(self.image, ImageFile) else None
 
     @property
+    def is_vector_alone(self) -> bool:
+        """Whether it is a vector and nothing else, so that its id stands for its text."""
+        return self.vector is not None and self.image is None and self.text == self.id
+
+    @property
     def vectors(self) -> Vectors | None:
         """The embeddings that were given with the item."""
         return _vectors(self.vector)

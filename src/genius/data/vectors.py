@@ -77,7 +77,8 @@ class VectorTable:
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
         except Exception as error:  # each library has its own for damaged files
-            raise InputError(f"is no whole file of vectors: {error}", path=path) from error
+            reason = "" if "pickle" in str(error) else f": {error}"  # numpy takes any other file for a pickle
+            raise InputError(f"is no whole file of vectors{reason}", path=path) from error
         return cls(path, ids, arrays)
 
     def __len__(self) -> int:
@@ -100,20 +101,21 @@ class VectorTable:
 
     def _check(self, name: str, array: np.ndarray) -> None:
         vectors = not name.startswith("has_")
+        shown = "vectors" if name == "whole" else name
         if array.ndim != (2 if vectors else 1) or not len(array):
             wanted = "[vectors, width]" if vectors else "[vectors]"
             raise InputError(
-                f"{name} should be an array {wanted}, but is {list(array.shape)}", path=self.path
+                f"{shown} should be an array {wanted}, but is {list(array.shape)}", path=self.path
             )
         if len(array) != len(self.ids):
             raise InputError(
-                f"{name} has {len(array):,} rows for {len(self.ids):,} ids: there should be one for each",
+                f"{shown} has {len(array):,} rows for {len(self.ids):,} ids: there should be one for each",
                 path=self.path,
             )
         if vectors and not (
             np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)
         ):
-            raise InputError(f"{name} should hold numbers, but holds {array.dtype}", path=self.path)
+            raise InputError(f"{shown} should hold numbers, but holds {array.dtype}", path=self.path)
         if vectors:
             present = self._has.get(name)
             finite = np.isfinite(array).all(axis=1) & array.any(axis=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +21,7 @@ from genius.demo.emoji import image_key, read_emoji
 from genius.demo.tasks import TRAINED_VENDORS, make_corpus
 from genius.display import Table
 from genius.download import Package
-from genius.errors import DamagedError
+from genius.errors import DamagedError, MissingError
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +83,11 @@ def demo_tree(cache: Path | None = None, *, fetch: Fetch = download.fetch) -> Pa
     if storage.is_artifact(tree):
         return tree
     downloads = home / "packages"
+    if os.environ.get("GENIUS_OFFLINE"):
+        raise MissingError(
+            "the demo's emoji are not on this machine yet, and nothing may be fetched: run genius demo where "
+            f"that is allowed, and copy the folder {tree} from there"
+        )
     tarballs = {package: fetch(package, downloads) for package in (NAMES, *IMAGES.values())}
     log.info("Building the demo corpus in %s.", tree)
     made_from = {str(package): package.sha256 for package in tarballs}

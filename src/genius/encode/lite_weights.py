@@ -87,6 +87,11 @@ FILES = (*TOWERS, CLASSES)
 
 NOT_HERE = "the built-in encoder is not on this machine yet: get it with genius fetch (126 MB, once)"
 
+NO_CLASSES = (
+    "the names of ImageNet's classes, which training needs, are not on this machine yet: get them with "
+    "genius fetch"
+)
+
 
 def home() -> Path:
     """The user's folder for weights."""
@@ -102,7 +107,7 @@ def fetched(file: WeightFile, folder: Path | None = None) -> Path:
     """The path of a fetched weight file. Raises MissingError with the command that fetches it."""
     path = path_of(file, folder)
     if not path.is_file():
-        raise MissingError(NOT_HERE)
+        raise MissingError(NO_CLASSES if file is CLASSES else NOT_HERE)
     return path
 
 
@@ -184,6 +189,8 @@ def _reason(report: str) -> str:
         return "it is not installed here: python -m ensurepip installs it"
     lines = report.strip().splitlines()
     reason = lines[-1] if lines else "it gave no reason"
+    if "connection broken" in report or "Max retries" in report or "Failed to establish" in report:
+        reason = "the package index can't be reached"
     return (
         f"{reason}: see whether the package index can be reached and try again, or run genius fetch on "
         f"another machine and copy its folder {home().parent} to this one"

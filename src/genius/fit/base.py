@@ -7,6 +7,7 @@ hub. `precomputed`: items bring their vectors along.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,8 @@ def open_base(
             "lite with trained heads, or train with genius train"
         )
     if kind in ("clip", "sentence-transformers") and source:
+        if (offline or os.environ.get("GENIUS_OFFLINE")) and not Path(source).is_dir():
+            raise InputError(f"{source} may be on the hub only, and nothing may be fetched: give its folder")
         return _joint(kind, source, scratch, trust_remote_code)
     if not Path(name).is_dir():
         raise InputError(f"there is no encoder {name!r}: give {WAYS}")

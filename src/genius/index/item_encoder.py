@@ -23,6 +23,10 @@ from genius.quantize.fusion_inputs import FusionInputs, concatenate
 from genius.quantize.joint_space import check_width
 
 _EMPTY = InputError("its text says nothing")
+VECTORS_ALONE = (
+    "these are vectors, and this model embeds texts and images itself: make one that takes them with "
+    "genius fit --encoder precomputed"
+)
 _NO_VECTOR = InputError(
     "has no vector, and the model was fitted on vectors that were given: name their file with --vectors, or "
     "give the item a vector"
@@ -92,6 +96,8 @@ def embed_items(
         def embed(items: Sequence[Item]) -> EmbeddedItems:
             if model.takes_vectors:
                 return _embed_vectors(model, items)
+            if any(item.is_vector_alone for item in items):
+                raise InputError(VECTORS_ALONE)
             if not model.uses_features or (not opened and len(items) <= FEW):
                 return _embed_directly(model, items)
             if not opened:

@@ -162,6 +162,11 @@ class Codebooks(nn.Module):
         assert isinstance(book, Codebook)
         return book
 
+    def books(self) -> list[Codebook]:
+        """All codebooks, the modality's first if it has one."""
+        semantic = [book for book in self.semantic if isinstance(book, Codebook)]
+        return semantic if self.modality is None else [self.modality, *semantic]
+
     def vectors_by_level(self) -> list[torch.Tensor]:
         """The vectors [codes, width] of every level, the modality's first; a classifier's level has zeros."""
         semantic = [self.level(number).vectors for number in range(self.settings.levels)]

@@ -50,7 +50,7 @@ class Fusion(nn.Module):
         self.dropout = nn.Dropout(settings.dropout)
         self.mix = nn.Sequential(nn.Linear(inner, inner), nn.ReLU(), nn.Linear(inner, self.out_width))
         self.share = nn.Sequential(nn.Linear(inner, hidden), nn.ReLU(), nn.Linear(hidden, 1))
-        self.narrow = nn.Linear(width, self.out_width, bias=False) if settings.width else None
+        self.projection = nn.Linear(width, self.out_width, bias=False) if settings.width else None
         # Training starts from the plain mixture, which is as good as stage 0, and learns what to add.
         nn.init.zeros_(self.mix[2].weight)  # type: ignore[arg-type]
         nn.init.zeros_(self.mix[2].bias)  # type: ignore[arg-type]
@@ -75,13 +75,13 @@ class Fusion(nn.Module):
         mixed = share * image + (1 - share) * text
         if self.settings.with_embedding:
             mixed = mixed + embeddings
-        if self.narrow is not None:
-            mixed = self.narrow(mixed)
+        if self.projection is not None:
+            mixed = self.projection(mixed)
         return functional.normalize(mixed + self.mix(hidden), dim=1)
 
     @torch.no_grad()
-    def narrow_to(self, queries: torch.Tensor) -> None:
+    def init_projection(self, queries: torch.Tensor) -> None:
         """Start from the directions along which queries [n, width] are longest: products keep most."""
-        if self.narrow is not None:
+        if self.projection is not None:
             _, directions = torch.linalg.eigh(queries.double().T @ queries.double())
-            self.narrow.weight.copy_(directions.flip(1)[:, : self.out_width].T)
+            self.projection.weight.copy_(directions.flip(1)[:, : self.out_width].T)

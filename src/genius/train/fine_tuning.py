@@ -16,11 +16,11 @@ from genius.data.pairs import write_pairs_tree
 from genius.encode.pipeline import default_cache
 from genius.errors import InputError
 from genius.evaluate.run import evaluate_model
-from genius.model import DEFAULT, model_folder
+from genius.model import DEFAULT, Model, model_folder
 from genius.quantize.codebooks import CodebookSettings
 from genius.train.heads import EncoderSettings
 from genius.train.loop import LoopSettings
-from genius.train.quantizer import QuantizerLoopSettings, QuantizerSettings
+from genius.train.quantizer import QuantizerLoopSettings, QuantizerSettings, can_start_codes
 from genius.train.recipe import Recipe
 
 EPOCHS = 12
@@ -54,7 +54,7 @@ def prepare_pairs(
 
 
 def fine_tuning_recipe(data: PairData, *, start: str = DEFAULT, seed: int = 0) -> Recipe:
-    """A recipe for so much data: heads that start from a model's, at a low rate, and new codebooks."""
+    """A recipe for so much data: heads and codes that start from a model's, at a low rate."""
     batch = max(2, min(512, data.train_queries // 4))
     steps = _within(EPOCHS * data.train_queries // batch, MIN_STEPS, MAX_STEPS)
     every = max(20, steps // 6)
@@ -78,17 +78,29 @@ def fine_tuning_recipe(data: PairData, *, start: str = DEFAULT, seed: int = 0) -
                 save_every=every,
             ),
         ),
-        quantizer=QuantizerSettings(
-            batch=max(2, min(1024, data.train_queries)),
-            others=min(1024, data.items),
-            gamma=2000.0,
-            codebooks=CodebookSettings(size=code_size(data.items)),
-            loop=QuantizerLoopSettings(
-                steps=_within(steps, MIN_STEPS, 300),
-                warm_up=20,
-                validate_every=max(20, steps // 2),
-                save_every=max(20, steps // 2),
-            ),
+        quantizer=_quantizer_settings(data, start, steps),
+    )
+
+
+def _quantizer_settings(data: PairData, start: str, steps: int) -> QuantizerSettings:
+    """Codes that start from the model's, which know far more items than a table has; or new ones, if it has
+    none to start from. Validation keeps those of the start where training makes them worse."""
+    can_start = can_start_codes(Model.open(start))
+    every = max(20, steps // 4)
+    return QuantizerSettings(
+        start=start if can_start else "",
+        batch=max(2, min(1024, data.train_queries)),
+        others=min(1024, data.items),
+        gamma=2000.0,
+        settle=1.0 if can_start else QuantizerSettings.settle,  # codes that the table lacks stay as they are
+        codebooks=CodebookSettings(size=code_size(data.items)),
+        loop=QuantizerLoopSettings(
+            steps=_within(steps, MIN_STEPS, 300),
+            learning_rate=1e-4 if can_start else QuantizerLoopSettings.learning_rate,
+            warm_up=20,
+            validate_first=can_start,
+            validate_every=every,
+            save_every=every,
         ),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -115,6 +116,7 @@ def duration(recipe: Recipe, out: Path) -> str:
         macs += encoder_macs(recipe.encoder)
     if quantizer is not None and "quantizer" not in finished:
         macs += quantizer_macs(quantizer, width)
+    width = (quantizer and quantizer.fusion.width) or width
     if quantizer is not None and recipe.decoder is not None and "decoder" not in finished:
         macs += decoder_macs(recipe.decoder, width, quantizer.codebooks.all_sizes)
     if not macs:
@@ -128,14 +130,17 @@ def duration(recipe: Recipe, out: Path) -> str:
 
 
 def measure_speed(seconds: float = 0.2) -> float:
-    """Multiply-adds per second of a matrix product of medium size, measured for so long."""
+    """Multiply-adds per second of a matrix product of medium size, the fastest of those that fit so long.
+
+    The fastest and not the mean: whatever else the machine does at this moment is soon over.
+    """
     left, right = torch.ones(MATRIX_SIDE, MATRIX_SIDE), torch.ones(MATRIX_SIDE, MATRIX_SIDE)
     left @ right  # starts threads, so it is not counted
-    started, count = time.perf_counter(), 0
-    while time.perf_counter() - started < seconds:
+    ends = [time.perf_counter()]
+    while len(ends) < 2 or ends[-1] - ends[0] < seconds:
         left @ right
-        count += 1
-    return count * MATRIX_SIDE**3 / (time.perf_counter() - started)
+        ends.append(time.perf_counter())
+    return MATRIX_SIDE**3 / min(end - start for start, end in pairwise(ends))
 
 
 def training_seconds(macs: float, speed: float) -> float:
@@ -156,11 +161,13 @@ def encoder_macs(settings: EncoderSettings) -> float:
 def quantizer_macs(settings: QuantizerSettings, width: int) -> float:
     """Multiply-adds of all steps of stage 1, for embeddings of this width, and of the k-means before them."""
     fusion, codes = settings.fusion, sum(settings.codebooks.all_sizes)
+    out = fusion.width or width
     hidden = (3 if fusion.with_embedding else 2) * fusion.hidden
-    per_row = hidden * (2 * width + hidden + fusion.hidden) + settings.batch * width
-    steps = settings.loop.steps * 2 * settings.batch * (BACKWARD * per_row + codes * width)
+    per_row = hidden * (width + out + hidden + fusion.hidden) + settings.batch * out
+    per_row += fusion.width * width
+    steps = settings.loop.steps * 2 * settings.batch * (BACKWARD * per_row + codes * out)
     starts = 2 if settings.restart else 1
-    return steps + starts * settings.buffer * codes * width * settings.codebooks.iterations
+    return steps + starts * settings.buffer * codes * out * settings.codebooks.iterations
 
 
 def decoder_macs(settings: DecoderTraining, width: int, sizes: tuple[int, ...]) -> float:

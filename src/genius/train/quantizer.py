@@ -10,7 +10,7 @@ too, which is what the paper's β = γ = 100 were tuned for: as sums, they would
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from genius.corpus.embedded import EmbeddedCorpus
 from genius.corpus.queries import kind_of_query
 from genius.data.tasks import Task
 from genius.errors import InputError
+from genius.model import Model
 from genius.quantize.codebooks import Codebooks, CodebookSettings, Quantized
 from genius.quantize.fusion import Fusion, FusionSettings
 from genius.quantize.fusion_inputs import KINDS, FusionInputs
@@ -59,6 +60,9 @@ class QuantizerLoopSettings(LoopSettings):
 class QuantizerSettings:
     """How fusion and codebooks are trained (stage 1)."""
 
+    start: str = ""
+    """A model whose fusion and codebooks training starts from, with their sizes; a path, or the name of one
+    that ships."""
     batch: int = 1024
     """Queries of a step, of all tasks together."""
     others: int = 0
@@ -121,6 +125,8 @@ class QuantizerStage:
         self, settings: QuantizerSettings, training: EmbeddedCorpus, validation: EmbeddedCorpus, *, seed: int
     ) -> None:
         prepare_torch(seed)
+        start = Model.open(settings.start) if settings.start else None
+        settings = settings if start is None else with_sizes_of(start, settings)
         self.settings, self.seed = settings, seed
         self.items, self.modality = training.items, training.pool.modality.astype(np.int64)
         self.queries = TrainingQueries.concatenate(training, settings.task_power)
@@ -129,11 +135,21 @@ class QuantizerStage:
             len(self.modality), list(training.tasks.values()), list(validation.tasks.values())
         )
         self.fusion = Fusion(self.items.width, settings.fusion)
-        self.fusion.narrow_to(self._some_queries())
+        self.fusion.init_projection(self._some_queries())
         self.codebooks = Codebooks(self.fusion.out_width, settings.codebooks)
+        if start is not None:
+            self._start_from(start)
         self.network = nn.Module()
         self.network.fusion = self.fusion
         self.network.codebooks = self.codebooks
+
+    def _start_from(self, model: Model) -> None:
+        """Take over a model's fusion and codebooks, whose codes count as evenly used."""
+        tensors = {name: torch.from_numpy(tensor) for name, tensor in model.fusion_tensors().items()}
+        self.fusion.load_state_dict(tensors)
+        for book, vectors in zip(self.codebooks.books(), model.quantizer.codebooks, strict=True):
+            even = 2 * self.settings.batch / len(vectors)
+            book.init(torch.from_numpy(vectors), torch.full((len(vectors),), even))
 
     def _some_queries(self) -> torch.Tensor:
         """The embeddings [n, width] of training queries, drawn as in training."""
@@ -148,7 +164,7 @@ class QuantizerStage:
         loop = self.settings.loop
         turn, turns = step * loop.accumulate + part, loop.steps * loop.accumulate
         random = np.random.default_rng([self.seed, turn])
-        if turn in (0, int(self.settings.restart * turns)):
+        if turn in (0, int(self.settings.restart * turns)) and not self.settings.start:
             self._init_codebooks(random)
         batch = self._draw(random)
         queries = self._vectors(self.queries.inputs, batch.local_rows)
@@ -300,3 +316,28 @@ class QuantizerStage:
         scores = {"codes": quality.codes, "geometry": quality.geometry}
         scores |= {"first": quality.survival[0], "survival": quality.survival[-1]}
         return {"score": (quality.codes + quality.survival[-1]) / 2, **scores}
+
+
+def with_sizes_of(start: Model, settings: QuantizerSettings) -> QuantizerSettings:
+    """The settings with the sizes of the fusion and codebooks that training starts from.
+
+    Raises InputError for a model without them.
+    """
+    if not can_start_codes(start):
+        raise InputError("has no fusion and codebooks that training could start from", path=start.path)
+    tensors, sizes = start.fusion_tensors(), start.quantizer.sizes
+    fusion = replace(
+        settings.fusion,
+        hidden=len(tensors["text_projection.weight"]),
+        width=len(tensors["projection.weight"]) if "projection.weight" in tensors else 0,
+        with_embedding="embedding_projection.weight" in tensors,
+    )
+    kind = start.settings["quantizer"]["modality_code"]
+    codebooks = replace(settings.codebooks, levels=len(sizes) - 1, sizes=sizes[1:], modality_code=kind)
+    return replace(settings, fusion=fusion, codebooks=codebooks)
+
+
+def can_start_codes(model: Model) -> bool:
+    """Whether training of codes can start from a model's: it has a fusion, and a vector for each modality."""
+    described = model.settings.get("quantizer", {})
+    return model.has_fusion and described["modality_code"] in ("given", "learned")

@@ -78,7 +78,7 @@ def read_recipe(path: Path | str) -> Recipe:
     Raises InputError, with the key, for a file that is no recipe.
     """
     file = Path(path)
-    if not file.exists() and file.suffix == "" and file.name == str(path):
+    if not file.is_file() and file.suffix == "" and file.name == str(path):
         shipped = [folder / f"{path}.toml" for folder in _RECIPE_FOLDERS]
         file = next((candidate for candidate in shipped if candidate.is_file()), file)
     return _parse_table(Recipe, _read_toml(file), path=file)
@@ -108,7 +108,12 @@ def _read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except FileNotFoundError:
-        raise InputError("there is no such recipe", path=path) from None
+        shipped = sorted({file.stem for folder in _RECIPE_FOLDERS for file in folder.glob("*.toml")})
+        raise InputError(
+            f"there is no such recipe: give a TOML file, or one that ships: {', '.join(shipped)}", path=path
+        ) from None
+    except IsADirectoryError:
+        raise InputError("is a folder: a recipe is a TOML file", path=path) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"is no TOML: {error}", path=path) from error
 
