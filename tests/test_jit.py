@@ -46,4 +46,4 @@ def test_compiling_is_announced_once_and_only_where_it_happens(
     assert capsys.readouterr().err == ""
     assert (loop(1), loop(1.5), loop(2)) == (2, 3.0, 4)  # compiled twice, for whole numbers and others
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == "Compiling loops for this machine, once: about 10 seconds"
+    assert line == "Compiling loops for this machine, which are kept for the next time: about 10 seconds"

@@ -45,7 +45,7 @@ class _Announcement(event.Listener):
         """A loop that is in no cache is going to be compiled."""
         if not self.announced:
             self.announced = True
-            tell("Compiling loops for this machine, once: about 10 seconds")
+            tell("Compiling loops for this machine, which are kept for the next time: about 10 seconds")
 
     def on_end(self, event: event.Event) -> None:
         """It is compiled."""

@@ -78,7 +78,7 @@ def test_parts_may_be_absent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ids", "rows", "message"),
     [
-        (["a", "b"], ROWS, "whole has 3 rows for 2 ids"),
+        (["a", "b"], ROWS, "vectors has 3 rows for 2 ids"),
         (["a", "b", "a"], ROWS, "the id 'a' occurs twice"),
         (IDS, np.where(np.arange(5) == 2, np.nan, ROWS), "the vector of 'a' is all zeros or holds NaN"),
         (IDS, ROWS * np.array([[1], [0], [1]]), "the vector of 'b' is all zeros"),
@@ -117,6 +117,8 @@ def test_ids_that_do_not_fit_are_said(tmp_path: Path) -> None:
     collection = read(items, vectors=write(tmp_path, ".npz"))
     assert [item.id for item in collection] == ["a"]
     assert "item 'z' has no vector in" in str(collection.failures.first[0])
+    (note,) = collection.notes
+    assert note.startswith(f"{len(IDS) - 1} vectors of") and note.endswith("have an id that no item has")
     items.write_text('{"id": "a.jpg", "text": "x"}\n')
     with pytest.raises(InputError, match=r"ids like '.+' don't fit items like 'a.jpg'"):
         list(read(items, vectors=tmp_path / "vectors.npz"))

@@ -23,6 +23,17 @@ def test_without_a_query_items_are_browsed(coded_model: Path, tmp_path: Path) ->
         index.add([Item("a", "red"), Item("b", "blue")])
     printed = run("search", tmp_path / "index").output
     assert [line.split("\t")[3] for line in printed.splitlines()] == ["a", "b"]
+    for query in ((), ("red",)):
+        beyond = run("search", tmp_path / "index", *query, "--offset", 7)
+        assert beyond.stdout == ""
+        assert "no hits beyond the first 7" in beyond.stderr
+
+
+def test_lines_for_other_programs_have_what_they_are_sorted_by(coded_model: Path, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "index", coded_model) as index:
+        index.add([Item("a", "red", metadata={"price": 3}), Item("b", "blue", metadata={"price": 2})])
+    printed = run("search", tmp_path / "index", "--sort", "price").output
+    assert [line.split("\t")[3::2] for line in printed.splitlines()] == [["b", "2"], ["a", "3"]]
 
 
 def test_a_collection_without_anything_to_index_is_a_failure(tmp_path: Path) -> None:

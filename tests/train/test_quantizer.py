@@ -11,6 +11,7 @@ pytest.importorskip("faiss")
 import torch
 
 from genius.errors import InputError
+from genius.quantize.codebooks import CodebookSettings
 from genius.train.loop import train
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from tests.train.processes import assert_resumes, assert_same_together
@@ -144,3 +145,19 @@ def test_vectors_may_be_narrower_than_embeddings() -> None:
     items = trained.quantize_items()
     assert items.vectors.shape == (len(trained.modality), 5) and items.quantizer.width == 5
     assert trained.validate()["codes"] > 20
+
+
+def test_items_may_be_coded_by_beams_once_codebooks_are_trained() -> None:
+    greedy, beams = (
+        stage(dataclasses.replace(SETTINGS, codebooks=dataclasses.replace(SETTINGS.codebooks, beams=count)))
+        for count in (1, 4)
+    )
+    errors = []
+    for trained in (greedy, beams):
+        trained.loss(0, 0)
+        items = trained.quantize_items()
+        errors.append(np.square(items.vectors - items.quantizer.reconstruct(items.codes)).sum())
+    np.testing.assert_array_equal(beams.quantizer().codebooks[1], greedy.quantizer().codebooks[1])
+    assert errors[1] < errors[0]
+    with pytest.raises(InputError, match="at least one beam"):
+        CodebookSettings(beams=0)

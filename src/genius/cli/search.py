@@ -177,7 +177,8 @@ def _print_hits(hits: Hits, sort: list[str] | tuple[()], *, plain: bool) -> None
     if not sys.stdout.isatty():
         for hit in hits:
             score = "" if math.isnan(hit.score) else f"{hit.score:.4f}"
-            cells = (hit.rank, score, hit.item.modality.value, hit.item.id, hit.item.text or "")
+            sorted_by = (hit.item.metadata.get(key.removeprefix("-"), "") for key in sort)
+            cells = (hit.rank, score, hit.item.modality.value, hit.item.id, hit.item.text or "", *sorted_by)
             typer.echo("\t".join(" ".join(str(cell).split()) for cell in cells))
         return
     if not hits:

@@ -146,7 +146,13 @@ class WithVectors(Collection):
     def __init__(self, collection: Collection, vectors: VectorTable) -> None:
         super().__init__(collection.path, root=collection.root, strict=collection.strict)
         self.kind = collection.kind  # type: ignore[misc]
-        self._collection, self._vectors = collection, vectors
+        self._collection, self._vectors, self._surplus = collection, vectors, 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What the reader should know of what was read."""
+        surplus = f"{self._surplus:,} vectors of {self._vectors.path} have an id that no item has"
+        return super().notes + ([surplus] if self._surplus else [])
 
     def without_exif(self) -> WithVectors:
         """The same items, to be looked through: without what cameras wrote into images, and unheard."""
@@ -154,11 +160,11 @@ class WithVectors(Collection):
 
     def _located_items(self, report: Report) -> Iterator[Located]:
         self._collection.skipped = self.skipped  # what it skips is skipped here
-        fitting = 0
+        fitting: set[str] = set()
         missing: list[str] = []
         for path, line, item in self._collection._located_items(report):
             if item.id in self._vectors:
-                fitting += 1
+                fitting.add(item.id)
                 given = Item(item.id, item.text, item.image, item.metadata, self._vectors[item.id])
                 yield path, line, given
                 continue
@@ -173,6 +179,7 @@ class WithVectors(Collection):
                 f"{missing[0]!r}",
                 path=self._vectors.path,
             )
+        self._surplus = len(self._vectors) - len(fitting)
 
 
 def with_vectors(collection: Collection, vectors: Path | str) -> Collection:

@@ -43,8 +43,9 @@ class Overlap:
         total: how many the collection has.
         queries: how many of them were queries.
         codes: by codes alone, over all items.
-        beams: by beam search, re-ranked (mode `fast`).
-        reranked: as `Index.search` does without further options.
+        beams: by beam search, re-ranked by embeddings alone (mode `fast`).
+        reranked: as `Index.search` searches without further options, re-ranked by embeddings alone. A model
+            may weigh codes in, which finds more of what queries ask for, and other neighbours.
     """
 
     items: int
@@ -67,7 +68,7 @@ def examine_unlabelled(
     chosen = np.sort(random.choice(len(modality), min(queries, len(modality)), replace=False))
     neighbours = exact_neighbours(embeddings, modality, chosen)
     searcher = _searcher(model, model.vectors(inputs), embeddings, modality)
-    vectors, weights = model.query_vectors(inputs), model.rerank_weights(inputs.kinds)
+    vectors, weights = model.query_vectors(inputs), np.ones(len(inputs), np.float32)
 
     def search(mode: Mode, *, reranked: bool) -> Search:
         def run(rows: np.ndarray, kind: int) -> np.ndarray:

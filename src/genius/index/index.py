@@ -230,6 +230,8 @@ class Index:
             notes = near_misses.sort_notes(self._catalogue, chosen.sort, items)
             if not total:
                 notes = near_misses.why_nothing(self._catalogue, chosen, chosen.modalities)
+            elif not items:
+                notes = [near_misses.beyond_the_end(chosen.offset)]
         hits = browsed_hits(items, codes, chosen.offset + 1)
         return Hits(hits, hits, rerank=True, notes=notes, total=total)
 
@@ -328,7 +330,9 @@ class Index:
         hits = [
             ranked_hits(self._sorted(ranking, options), items, options.offset + 1) for ranking in rankings
         ]
-        if not items and not options.offset:
+        if not items and options.offset:
+            notes = [*notes, near_misses.beyond_the_end(options.offset)]
+        elif not items:
             notes = [*notes, *near_misses.why_nothing(self._catalogue, options, modalities)]
         elif options.sort:
             notes = [*notes, *near_misses.sort_notes(self._catalogue, options.sort, list(items.values()))]

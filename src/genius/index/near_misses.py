@@ -45,6 +45,11 @@ def why_nothing(
     return [f"{holder} {held}, none with {' or '.join(map(str, wanted))}{way_out}"]
 
 
+def beyond_the_end(offset: int) -> str:
+    """A note for a page behind the last one."""
+    return f"there are no hits beyond the first {offset:,}: take a smaller offset"
+
+
 def filter_notes(catalogue: Catalogue, filter: Mapping[str, Any] | None) -> list[str]:
     """Keys of a filter that no item has, and texts that no item has under them, with what comes near."""
     try:

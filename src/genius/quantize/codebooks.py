@@ -43,6 +43,9 @@ class CodebookSettings:
     0 is off."""
     iterations: int = 15
     """Of k-means at the start."""
+    beams: int = 1
+    """Partial sums that are kept while an item is coded, once codebooks are trained, which they are greedily:
+    with 4, codes come nearer to new items."""
     gradient: Literal["straight", "rotation"] = "straight"
     """How the gradient passes the quantizer: straight through, or by the rotation trick."""
     gain: float = 1.0
@@ -61,6 +64,8 @@ class CodebookSettings:
             raise InputError("decay should be at least 0 and below 1")
         if not 0 <= self.dead_code_threshold < 1:
             raise InputError("dead_code_threshold is a share of an even use: at least 0 and below 1")
+        if self.beams < 1:
+            raise InputError(f"coding needs at least one beam, not {self.beams}")
         if self.iterations < 1:
             raise InputError("iterations of k-means should be at least 1")
 

@@ -93,7 +93,7 @@ def _quantizer_settings(data: PairData, start: str, steps: int) -> QuantizerSett
         others=min(1024, data.items),
         gamma=2000.0,
         settle=1.0 if can_start else QuantizerSettings.settle,  # codes that the table lacks stay as they are
-        codebooks=CodebookSettings(size=code_size(data.items)),
+        codebooks=CodebookSettings(size=code_size(data.items), beams=4),
         loop=QuantizerLoopSettings(
             steps=_within(steps, MIN_STEPS, 300),
             learning_rate=1e-4 if can_start else QuantizerLoopSettings.learning_rate,

@@ -271,7 +271,10 @@ class QuantizerStage:
         if classifier is not None:
             weights = classifier.weight.detach().numpy().copy(), classifier.bias.detach().numpy().copy()
         books = [book.numpy().copy() for book in self.codebooks.vectors_by_level()]
-        return Quantizer(books, modality_code=self.settings.codebooks.modality_code, classifier=weights)
+        settings = self.settings.codebooks
+        return Quantizer(
+            books, modality_code=settings.modality_code, classifier=weights, beams=settings.beams
+        )
 
     def quantize_items(self) -> QuantizedItems:
         """All items by the current fusion and codebooks."""
