@@ -36,7 +36,7 @@ def test_the_shares_of_the_steps_of_a_search(coded_model: Path, coded_home: Path
         with pytest.raises(InputError, match="unknown mode 'slow'"):
             measure_latency(index, modes=("slow",))  # type: ignore[arg-type]
         world = world_of_index(index, 5)
-        assert (len(world), world.query_vectors.shape) == (11, (5, index.model.width))
+        assert (len(world), world.query_vectors.shape) == (11, (5, index.model.vector_width))
         index.remove("3")
         with pytest.raises(InputError, match="purge them first with `genius compact`"):
             world_of_index(index, 5)

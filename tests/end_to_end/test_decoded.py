@@ -92,7 +92,10 @@ def test_a_model_after_this_stage_generates_codes(trained: Path, miniature: Path
     assert set(model.settings["validation"]) == {"encoder", "quantizer", "decoder"}
     # The graphs say what the weights beside them say.
     network = T5Decoder(
-        48, model.quantizer.sizes, DecoderSettings(**described["network"]), model.quantizer.codebooks
+        model.vector_width,
+        model.quantizer.sizes,
+        DecoderSettings(**described["network"]),
+        model.quantizer.codebooks,
     )
     network.load_state_dict(load_file(trained / "decoder.safetensors"))
     vectors = next(iter(coded.queries.values()))

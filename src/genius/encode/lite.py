@@ -34,8 +34,8 @@ MAX_TOKENS = 128
 TEXT_BATCH = 64
 _FREQUENT_WORDS = {
     "German": "der und ein eine einen einem einer mit auf dem das ist nicht für beim zum zur über von vor",
-    "French": "le les des une du avec dans sur est pour aux chien plage",
-    "Spanish": "el los las una un para por del perro gato playa",
+    "French": "le les des une du avec dans sur est pour aux",
+    "Spanish": "el los las una para por del",
     "Italian": "il gli della nel nella nei che sulla",
     "Portuguese": "uma com não dos na",
     "Dutch": "een het naar bij voor",
