@@ -20,7 +20,9 @@ def test_paths_below_the_root_are_normalised(path: str, normalised: str) -> None
     assert safe_path(path) == normalised
 
 
-@pytest.mark.parametrize("path", ["", ".", "..", "/a", "\\a", "a/../b", "a\\..\\b", "C:\\a", "c:/a"])
+@pytest.mark.parametrize(
+    "path", ["", ".", "..", "/a", "\\a", "a/../b", "a\\..\\b", "C:\\a", "c:/a", "./C:/a", "C:/"]
+)
 def test_paths_that_leave_the_root_are_refused(path: str) -> None:
     with pytest.raises(InputError, match="leaves the folder"):
         safe_path(path)

@@ -28,6 +28,7 @@ def safe_path(path: str) -> str:
             f"image {path!r} is an address: nothing is fetched, so download it and give its path"
         )
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
-    if path.startswith(("/", "\\")) or _DRIVE.match(path) or ".." in parts or not parts:
+    safe = "/".join(parts)  # in which a drive may only now come first: ./C:/a
+    if path.startswith(("/", "\\")) or _DRIVE.match(f"{safe}/") or ".." in parts or not parts:
         raise InputError(f"path {path!r} leaves the folder: give paths below it, or name another root")
-    return "/".join(parts)
+    return safe
