@@ -89,7 +89,7 @@ def measure(pool: UnionPool, engine: Engine, mode: Mode) -> dict[str, float | No
     for task in pool.tasks:
         vectors, modality_code = pool.coded.queries[task.task], pool.modality_code(task)
         candidates = engine.find(vectors, modality_code=modality_code, k=K, beams=BEAMS, mode=mode)
-        scorer = engine.scorer(candidates, pool.coded.embedded.queries[task.task].embeddings)
+        scorer = pool.scorer(engine, candidates, task)
         queries = np.arange(len(task))
         if mode in PLAIN:
             result = engine.rank(candidates, scorer, K, plain=True)

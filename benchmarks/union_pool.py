@@ -25,6 +25,7 @@ from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs
 from genius.search.beam import History, gather, prefix_survival
 from genius.search.engine import Candidates, Engine
+from genius.search.scoring import Scorer
 from genius.search.segment_view import SegmentView
 from genius.train.pairs import hit_rate
 
@@ -76,13 +77,13 @@ class SearchTrace:
         engine: over the union pool; item keys are item numbers.
         candidates: the items below the beams at the end.
         history: the beams after each level.
-        embeddings: of the queries, [queries, width].
+        scorer: what candidates are re-ranked by.
     """
 
     engine: Engine
     candidates: Candidates
     history: History
-    embeddings: np.ndarray
+    scorer: Scorer
 
     def plain(self) -> np.ndarray:
         """The numbers of the best items by log-probability, [queries, K]."""
@@ -93,8 +94,7 @@ class SearchTrace:
         return self._rank(plain=False)
 
     def _rank(self, *, plain: bool) -> np.ndarray:
-        scorer = self.engine.scorer(self.candidates, self.embeddings)
-        return self.engine.rank(self.candidates, scorer, K, plain=plain).item_keys
+        return self.engine.rank(self.candidates, self.scorer, K, plain=plain).item_keys
 
     @property
     def num_candidates(self) -> float:
@@ -151,6 +151,11 @@ class UnionPool:
         """An engine over the pool."""
         return Engine([self.segment], decoder, self.model.quantizer.codebooks)
 
+    def scorer(self, engine: Engine, candidates: Candidates, task: TaskQueries) -> Scorer:
+        """What the candidates of a task's queries are re-ranked by."""
+        inputs = self.coded.embedded.queries[task.task]
+        return engine.scorer(candidates, inputs.embeddings, self.model.rerank_weights(inputs.kinds))
+
     def search(self, decoder: Decoder, task: TaskQueries, beams: int) -> SearchTrace:
         """Search all queries of a task through all levels, the wanted modality known."""
         engine, history = self.engine(decoder), History()
@@ -161,7 +166,7 @@ class UnionPool:
             mode="paper",
             history=history,
         )
-        return SearchTrace(engine, candidates, history, self.coded.embedded.queries[task.task].embeddings)
+        return SearchTrace(engine, candidates, history, self.scorer(engine, candidates, task))
 
     def modality_code(self, task: TaskQueries) -> np.ndarray | None:
         """The modality code that each query of a task wants [queries]; None without such a code."""

@@ -83,7 +83,7 @@ def _are_pairs(rows: TableCollection) -> bool:
     _, _, row = next(rows.rows(lambda _: None), (None, None, {}))
     has = {role: _column(role, list(row)) is not None for role in _NAMES}
     queries, items = has["query"] or has["query_image"], has["item"] or has["item_image"]
-    if not queries and not items and not _has_captions(rows):
+    if not queries and not items and not _has_captions(list(row)):
         hint = _nearest(list(row), [name for names in _NAMES.values() for name in names])
         raise InputError(
             "has neither pairs (columns query, query_image, item, item_image) nor images with captions: "
@@ -106,11 +106,10 @@ def _nearest(columns: Sequence[str], wanted: Sequence[str]) -> str:
     return ""
 
 
-def _has_captions(rows: TableCollection) -> bool:
-    """Whether a table has columns of an image and of a text."""
-    _, _, row = next(rows.rows(lambda _: None), (None, None, {}))
+def _has_captions(names: Sequence[str]) -> bool:
+    """Whether these columns have one of an image and one of a text."""
     try:
-        columns = Columns().locate(list(row))
+        columns = Columns().locate(names)
     except InputError:
         return False
     return bool(columns.texts) and columns.image is not None

@@ -135,7 +135,8 @@ class QuantizerStage:
             len(self.modality), list(training.tasks.values()), list(validation.tasks.values())
         )
         self.fusion = Fusion(self.items.width, settings.fusion)
-        self.fusion.init_projection(self._some_queries())
+        if self.fusion.projection is not None and start is None:
+            self.fusion.init_projection(self._some_queries())
         self.codebooks = Codebooks(self.fusion.out_width, settings.codebooks)
         if start is not None:
             self._start_from(start)
