@@ -106,7 +106,7 @@ class SearchTrace:
         segments, vectors = self.engine.segments, self.candidates.vectors
         beams = gather(segments, self.history[depth - 1], np.full(len(vectors), depth))
         candidates = Candidates(vectors, beams, self.candidates.modes)
-        return SearchTrace(self.engine, candidates, self.history[:depth], self.embeddings)
+        return SearchTrace(self.engine, candidates, self.history[:depth], self.scorer)
 
 
 @dataclass(frozen=True, eq=False)
