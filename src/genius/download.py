@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import logging
+import os
 import shutil
 import subprocess
 import tarfile
@@ -23,6 +24,11 @@ from genius.errors import DamagedError, InputError, MissingError, require
 from genius.paths import safe_path
 
 log = logging.getLogger(__name__)
+
+
+def is_offline(*, asked: bool = False) -> bool:
+    """Whether nothing may be fetched: the user asked for that now, or has set GENIUS_OFFLINE for good."""
+    return asked or bool(os.environ.get("GENIUS_OFFLINE"))
 
 
 @dataclass(frozen=True, slots=True)

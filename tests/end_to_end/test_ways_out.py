@@ -56,6 +56,21 @@ def test_vectors_of_one_s_own_need_the_encoder_that_takes_them(tmp_path: Path) -
             run("fit", *arguments, "-o", tmp_path / "model")
 
 
+def test_vectors_are_refused_before_an_index_is_made_for_a_model_that_takes_none(
+    coded_model: Path, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "own.npz", vectors=np.eye(2), id=["a", "b"])
+    table, made = tmp_path / "items.csv", tmp_path / "index"
+    table.write_text("id,text\na,red\nb,blue\n")
+    vectors = ("--vectors", tmp_path / "own.npz")
+    with pytest.raises(InputError, match="these are vectors"):
+        run("index", table, "-m", coded_model, "-o", made, *vectors)
+    assert not made.exists()
+    run("index", table, "-m", coded_model, "-o", made)
+    with pytest.raises(InputError, match="these are vectors"):
+        run("add", made, table, *vectors)
+
+
 def test_offline_the_hub_is_left_alone(tmp_path: Path) -> None:
     table = tmp_path / "items.csv"
     table.write_text("id,text\na,red\nb,blue\n")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from genius.cli.index import Replace, add_all, count_items
+from genius.cli.index import Replace, add_all, count_items, refuse_vectors
 from genius.cli.source import (
     SHOWN,
     Exif,
@@ -69,6 +69,7 @@ def add(
     options = ReadOptions(root, strict, id_column, text_column, image_column, exif, vectors)
     counted = count_items(options.read_all(sources))
     with Index.open(index, model) as target:
+        refuse_vectors(target.model, vectors)
         add_all(target, index, counted, strict=strict, workers=workers, replace=replace, failures=failures)
 
 

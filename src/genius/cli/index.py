@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from genius.data.read import Collection
     from genius.index.index import Index
     from genius.index.ingest import Added
+    from genius.model import Model
 
     Counted = tuple[Collection, int]
 
@@ -87,9 +88,8 @@ def index(
     """
     from genius.errors import InputError
     from genius.index.index import Index
-    from genius.index.item_encoder import VECTORS_ALONE
     from genius.index.snapshot import is_index
-    from genius.model import DEFAULT
+    from genius.model import DEFAULT, Model
 
     options = ReadOptions(root, strict, id_column, text_column, image_column, exif, vectors)
     counted = count_items(options.read_all([source]))
@@ -97,14 +97,24 @@ def index(
     if is_index(out):
         target = Index.open(out, model)
     else:
-        target = Index.create(out, model or DEFAULT, embeddings=kept, offline=offline)
+        opened = Model.open(model or DEFAULT)
+        refuse_vectors(opened, vectors)
+        target = Index.create(out, opened, embeddings=kept, offline=offline)
     with target:
-        if vectors and not target.model.takes_vectors:
-            raise InputError(VECTORS_ALONE, path=vectors)
+        refuse_vectors(target.model, vectors)
         if embeddings and target.format.embeddings != embeddings:
             raise InputError(f"this index keeps {target.format.embeddings}: make another one", path=out)
         add_all(target, out, counted, strict=strict, workers=workers, replace=replace, failures=failures)
     typer.echo(f"next: genius search {out} WORDS    (or: genius serve {out})")
+
+
+def refuse_vectors(model: Model, vectors: Path | None) -> None:
+    """Raise InputError if a file of vectors is given to a model that encodes items itself."""
+    from genius.errors import InputError
+    from genius.index.item_encoder import VECTORS_ALONE
+
+    if vectors and not model.takes_vectors:
+        raise InputError(VECTORS_ALONE, path=vectors)
 
 
 def count_items(collections: Sequence[Collection]) -> list[Counted]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +19,7 @@ from genius.data.mbeir_writer import write_tree
 from genius.demo.emoji import image_key, read_emoji
 from genius.demo.tasks import TRAINED_VENDORS, make_corpus
 from genius.display import Table
-from genius.download import Package
+from genius.download import Package, is_offline
 from genius.errors import DamagedError, MissingError
 
 log = logging.getLogger(__name__)
@@ -83,7 +82,7 @@ def demo_tree(cache: Path | None = None, *, fetch: Fetch = download.fetch) -> Pa
     if storage.is_artifact(tree):
         return tree
     downloads = home / "packages"
-    if os.environ.get("GENIUS_OFFLINE"):
+    if is_offline():
         raise MissingError(
             "the demo's emoji are not on this machine yet, and nothing may be fetched: run genius demo where "
             f"that is allowed, and copy the folder {tree} from there"

@@ -5,7 +5,6 @@ The towers are ONNX graphs, built once from fetched weights and run by ONNX Runt
 
 from __future__ import annotations
 
-import os
 import unicodedata
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ import orjson
 from PIL import Image
 
 from genius import storage
+from genius.download import is_offline
 from genius.encode import lite_colour, lite_image, lite_text
 from genius.encode import lite_weights as weights
 from genius.encode.checkpoints import read_checkpoint
@@ -217,7 +217,7 @@ def prepare(*, offline: bool = False) -> Path:
     if _is_built(home()):
         return home()
     if not all(weights.path_of(file).is_file() for file in weights.TOWERS):
-        if offline or os.environ.get("GENIUS_OFFLINE"):
+        if is_offline(asked=offline):
             raise MissingError(
                 "the built-in encoder is not on this machine yet, and nothing may be fetched: run genius "
                 f"fetch where that is allowed, and copy the folder {home().parent} from there"

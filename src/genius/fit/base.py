@@ -7,7 +7,6 @@ hub. `precomputed`: items bring their vectors along.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import orjson
 
 from genius import storage
 from genius.data.records import Item
+from genius.download import is_offline
 from genius.encode.encoder import EncoderLoader, PairEncoder, QueryEncoder
 from genius.errors import InputError
 from genius.model import DEFAULT, FORMAT, KIND, Model
@@ -56,7 +56,7 @@ def open_base(
             "lite with trained heads, or train with genius train"
         )
     if kind in ("clip", "sentence-transformers") and source:
-        if (offline or os.environ.get("GENIUS_OFFLINE")) and not Path(source).is_dir():
+        if is_offline(asked=offline) and not Path(source).is_dir():
             raise InputError(f"{source} may be on the hub only, and nothing may be fetched: give its folder")
         return _joint(kind, source, scratch, trust_remote_code)
     if not Path(name).is_dir():
