@@ -14,6 +14,10 @@ from genius.data.tables import CSV_ENDINGS, JSONL_ENDINGS, table
 from genius.errors import InputError
 
 CAPTION_NAMES = ("captions", "metadata")
+LEAVING_LINK = (
+    "is a link that leaves the folder, and only what is in it is read: copy the files, or name the folder "
+    "that the link points to as a source of its own"
+)
 
 Caption = tuple[str | None, dict[str, Scalar]]
 
@@ -94,7 +98,7 @@ class Folder(Collection):
             if _undecodable(entry.name):
                 report(InputError(f"the name {entry.name!r} is not UTF-8: rename it", path=folder))
             elif entry.is_symlink() and not self._stays_inside(entry):
-                report(InputError("is a link that leaves the folder", path=entry.path))
+                report(InputError(LEAVING_LINK, path=entry.path))
             elif entry.is_dir(follow_symlinks=False):
                 folders.append(Path(entry.path))
             elif entry.is_file():
