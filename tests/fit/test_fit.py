@@ -13,6 +13,7 @@ from genius.cli import app
 from genius.cli import fit as command
 from genius.data.records import MODALITIES, Item, Query, Vectors
 from genius.errors import InputError
+from genius.fit import codebooks
 from genius.fit.codebooks import codes_per_level, fit_quantizer
 from genius.fit.run import fit_model
 from genius.fit.tuning import SCALES, Tuning, tune
@@ -92,11 +93,12 @@ def test_a_longer_query_is_chosen_where_lengths_mislead() -> None:
     units = random.normal(size=(400, 128)).astype(np.float32)
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     modality = np.ones(400, np.int64)
-    codes = np.stack([modality, np.arange(400)], 1).astype(np.uint16)  # each item has a code of its own
 
     def tuned(lengths: np.ndarray) -> Tuning:
         quantizer = Quantizer([np.zeros((3, 128)), units * lengths])
-        return tune(quantizer, units, modality, codes, random=random)
+        own = quantizer.codes(units, modality)[:, 1]
+        assert (own == np.arange(400)).all()  # each item has a code of its own
+        return tune(quantizer, units, modality, random=random)
 
     assert tuned(random.uniform(0.8, 1, (400, 1))).query_scale >= 3
     assert tuned(np.ones((400, 1))).query_scale == 1
@@ -113,6 +115,19 @@ def test_the_fitted_codes_keep_more_than_plain_residual_kmeans() -> None:
         for quantizer in (plain, refined)
     ]
     assert errors[1] < 0.85 * errors[0]
+
+
+def test_items_that_came_later_are_told_better_by_shrunk_codebooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Than by plain means, of which those of few items say much about these and little about others."""
+    modality, later = np.ones(len(VECTORS), np.int64), clustered(1500, seed=7)
+
+    def error() -> float:
+        quantizer = fit_quantizer(VECTORS, modality, random=np.random.default_rng(0))
+        return float(np.square(later - quantizer.reconstruct(quantizer.codes(later, modality))).sum(1).mean())
+
+    shrunk = error()
+    monkeypatch.setattr(codebooks, "SHRINKAGE", 1e-6)
+    assert shrunk < 0.9 * error()
 
 
 def test_adding_again_changes_nothing_and_another_vector_replaces(index: Index) -> None:

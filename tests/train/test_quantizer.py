@@ -115,6 +115,28 @@ def test_k_means_initialises_the_codebooks_again_after_a_share_of_the_steps() ->
     assert [survives(settings, step) for step in (9, 10, 11)] == [True, False, True]
 
 
+def test_refit_draws_the_codes_of_training_items_towards_zero() -> None:
+    """The first semantic level by hand: means, as if 2.5 more residuals had been zero."""
+    trained = stage(dataclasses.replace(SETTINGS, refit=0.0))
+    trained.loss(0, 0)
+    plain = trained.refit_codebooks()  # without shrinkage: means
+    items = np.unique(trained.queries.items)
+    vectors = torch.from_numpy(trained.all_vectors(trained.items, items))
+    given = torch.from_numpy(trained.modality[items])
+    centres = torch.stack([vectors[given == code].mean(0) for code in given.unique()])
+    torch.testing.assert_close(trained.codebooks.vectors_by_level()[0][given.unique()], centres)
+    rows = vectors - trained.codebooks.vectors_by_level()[0][given]
+    means = trained.codebooks.level(0).vectors.clone()
+    own = torch.cdist(rows, means).argmin(1)
+    drawn = stage(dataclasses.replace(SETTINGS, refit=2.5))
+    drawn.loss(0, 0)
+    drawn.refit_codebooks()
+    for code, vector in enumerate(drawn.codebooks.level(0).vectors):
+        number = max(1, int((own == code).sum()))
+        torch.testing.assert_close(vector, means[code] * number / (number + 2.5))
+    assert set(plain) == {"score", "codes", "geometry", "first", "survival"}
+
+
 def test_killed_and_started_again_it_takes_the_same_steps(tmp_path: Path) -> None:
     assert_resumes("tests.train.small_quantizer", run, tmp_path)
 
@@ -131,6 +153,8 @@ def test_bad_settings_are_named() -> None:
         QuantizerSettings(batch=1)
     with pytest.raises(InputError, match="weights contrast, beta, gamma and prefix"):
         QuantizerSettings(gamma=-1.0)
+    with pytest.raises(InputError, match="refit is a number of residuals"):
+        QuantizerSettings(refit=-1.0)
     with pytest.raises(InputError, match="shares of the steps"):
         QuantizerSettings(restart=1.0)
 

@@ -3,6 +3,8 @@
 Each level is first fitted to what the levels before it leave over. Then all items are coded anew by a beam,
 and each level's vectors move to the mean of what the other levels leave over, in turns: the sum of all levels
 comes nearer to the items than greedy fitting brings it, while the levels stay ordered from coarse to fine.
+Means of few items are drawn towards zero, or towards where they were: items that codebooks were not fitted
+to are told better by it.
 """
 
 from __future__ import annotations
@@ -19,21 +21,25 @@ from genius.quantize.quantizer import Quantizer
 
 LEVELS = 8
 """Semantic levels of a code."""
-LARGEST = 1024
-"""Codes of a level, at most: ten bits each."""
+LARGEST = 4096
+"""Codes of a level, at most: twelve bits each."""
 ITEMS_PER_CODE = 16
 """With fewer items for each code of a level, k-means would only remember them."""
 BEAMS = 4
-ITERATIONS = 10
+ITERATIONS = 8
+SHRINKAGE = 2.0
+"""Residuals of zero that count beside those that a code's vector is the mean of."""
 ROUNDS = 2
 """How often codes and codebooks are refined in turns."""
+REFINED = 16_384
+"""Items that they are refined by, at most."""
 
 
 def codes_per_level(items: int) -> int:
     """How many codes a level has, by the number of items: a power of two.
 
     >>> [codes_per_level(items) for items in (1, 10, 100, 1_000, 10_000, 100_000)]
-    [1, 2, 8, 64, 512, 1024]
+    [1, 2, 8, 64, 512, 4096]
     """
     if items < 2:
         return 1
@@ -59,6 +65,7 @@ def fit_quantizer(
     centres = means_by(vectors, modality, centres)
     residuals = vectors - centres[modality]
     books = _residual_kmeans(residuals, sizes, random)
+    residuals = residuals[np.sort(random.choice(len(residuals), min(REFINED, len(residuals)), replace=False))]
     with bar("refining codebooks", total=rounds, unit="rounds") as shown:
         for _ in range(rounds):
             codes = Quantizer(books, modality_code="none", beams=beams).codes(residuals)
@@ -74,6 +81,8 @@ def _residual_kmeans(
     with bar("fitting codebooks", total=len(sizes), unit="levels") as shown:
         for size in sizes:
             book = kmeans(left, size, iterations=ITERATIONS, random=random)
+            counts = np.bincount(nearest_centres(left, book)[0], minlength=size).astype(np.float32)
+            book *= (counts / (counts + SHRINKAGE))[:, None]
             left -= book[nearest_centres(left, book)[0]]
             books.append(book)
             shown.advance(1)
@@ -81,12 +90,15 @@ def _residual_kmeans(
 
 
 def _refined(residuals: np.ndarray, books: list[np.ndarray], codes: np.ndarray) -> list[np.ndarray]:
-    """Each level's vectors at the mean of what the other levels leave over, level after level."""
+    """Each level's vectors at the mean of what the other levels leave over, level after level, and of where
+    they were as often as shrinkage says."""
     refined = list(books)
     left = residuals - sum(book[codes[:, level]] for level, book in enumerate(books))
     for level, book in enumerate(books):
         own = codes[:, level]
         left += book[own]
-        refined[level] = means_by(left, own, book)
+        counts = np.bincount(own, minlength=len(book)).astype(np.float32)[:, None]
+        means = means_by(left, own, book)
+        refined[level] = (counts * means + SHRINKAGE * book) / (counts + SHRINKAGE)
         left -= refined[level][own]
     return refined

@@ -8,14 +8,28 @@ BLOCK = 4096
 """Rows that are compared with all centres at a time."""
 
 
+PART = 8
+"""Rows for each centre, at most, that k-means begins with: a part of them leads most of the way."""
+LAST_ITERATIONS = 2
+"""Iterations over all rows, after those over a part."""
+
+
 def kmeans(rows: np.ndarray, count: int, *, iterations: int, random: np.random.Generator) -> np.ndarray:
     """`count` centres float32 [count, width] of the rows [n, width], n at least `count`.
 
-    Starts from rows drawn at random; a centre that loses all its rows moves to the row that is farthest from
-    its own centre. Ends early when no row changes its centre.
+    Starts from rows drawn at random, and iterates over a part of the rows before it takes all; a centre that
+    loses all its rows moves to the row that is farthest from its own centre. Ends early when no row changes
+    its centre.
     """
-    centres = rows[np.sort(random.choice(len(rows), count, replace=False))].astype(np.float32)
-    own = np.full(len(rows), -1)
+    part = np.sort(random.choice(len(rows), min(PART * count, len(rows)), replace=False))
+    centres = rows[np.sort(random.choice(part, count, replace=False))].astype(np.float32)
+    centres = _lloyd(rows[part], centres, iterations)
+    return _lloyd(rows, centres, LAST_ITERATIONS) if len(part) < len(rows) else centres
+
+
+def _lloyd(rows: np.ndarray, centres: np.ndarray, iterations: int) -> np.ndarray:
+    """The centres [count, width] after so many iterations over the rows."""
+    own, count = np.full(len(rows), -1), len(centres)
     for _ in range(iterations):
         moved, scores = nearest_centres(rows, centres)
         if np.array_equal(moved, own):

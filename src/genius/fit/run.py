@@ -98,8 +98,7 @@ def fit_model(
         # what an index keeps of them, so that codes are fitted to what they will be compared with
         vectors = inputs.embeddings.astype(np.float16).astype(np.float32)
         quantizer = fit_quantizer(vectors, embedded.modality, random=random, rounds=rounds, beams=beams)
-        codes = quantizer.codes(vectors, embedded.modality)
-        tuning = tune(quantizer, vectors, embedded.modality, codes, random=random)
+        tuning = tune(quantizer, vectors, embedded.modality, random=random)
         _write(out, base, space, quantizer, tuning, len(vectors))
     return FittedModel(Model.open(out), len(vectors), total, tuning.codes_overlap, embedded.failures)
 

@@ -16,7 +16,7 @@ from genius.model import Model
 from genius.progress import bar
 from genius.quantize.fusion_inputs import FusionInputs, concatenate
 
-LARGEST = 32_768
+LARGEST = 65_536
 """Items that codebooks are fitted to, at most: more change little."""
 CHUNK = 512
 

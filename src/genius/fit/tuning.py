@@ -15,6 +15,8 @@ from genius.decode.geometry import fit_temperature
 from genius.fit.overlap import TOP, Neighbours, best_columns, exact_neighbours, mean_overlap, overlaps
 from genius.quantize.quantizer import Quantizer
 
+POOL = 16_384
+"""Items, at most, that are searched."""
 QUERIES = 1000
 """Items that are queries, at most."""
 SCALES = (1.0, 1.5, 2.0, 3.0, 4.0)
@@ -40,11 +42,13 @@ def tune(
     quantizer: Quantizer,
     vectors: np.ndarray,
     modality: np.ndarray,
-    codes: np.ndarray,
     *,
     random: np.random.Generator,
 ) -> Tuning:
-    """Choose by items' vectors [n, width], modality [n] and codes [n, levels]."""
+    """Choose by items' vectors [n, width] and modality [n]."""
+    pool = np.sort(random.choice(len(vectors), min(POOL, len(vectors)), replace=False))
+    vectors, modality = vectors[pool], modality[pool]
+    codes = quantizer.codes(vectors, modality)
     queries = np.sort(random.choice(len(vectors), min(QUERIES, len(vectors)), replace=False))
     neighbours = exact_neighbours(vectors, modality, queries)
     quantized = quantizer.reconstruct(codes)

@@ -191,11 +191,16 @@ class Codebooks(nn.Module):
         generator: torch.Generator,
         *,
         step_size: int | None = None,
+        shrinkage: float = 0.0,
+        iterations: int | None = None,
     ) -> None:
         """Begin with k-means, level by level, of many vectors [n, width].
 
         `step_size` is how many vectors a step of training will bring: codes begin as if they had been used
-        that much, so that they neither jump at the first step nor cling to where they began.
+        that much, so that they neither jump at the first step nor cling to where they began. With
+        `shrinkage`, a semantic code's vector is the mean of its vectors and of so many zeros: means of few
+        vectors say much about these and little about new ones. `iterations` are those of the settings, if
+        not given.
 
         Raises InputError for vectors that are not finite, all the same, or fewer than a level has codes.
         """
@@ -207,7 +212,7 @@ class Codebooks(nn.Module):
                 f"take more, or a size of at most {len(vectors)} in the recipe"
             )
         scale = (step_size or len(vectors)) / len(vectors)
-        rows, iterations = vectors, self.settings.iterations
+        rows, iterations = vectors, iterations or self.settings.iterations
         if self.modality is not None:
             if self.settings.modality_code == "given":
                 centres, own = _means_by_modality(rows, modality), modality
@@ -220,8 +225,8 @@ class Codebooks(nn.Module):
             book = self.level(number)
             if number == 0 or not self.settings.shared:
                 centres, own = kmeans(rows, size, iterations=iterations, generator=generator)
-                counts = torch.bincount(own, minlength=size).clamp(min=1)
-                book.init(centres, counts.to(rows.dtype) * scale)
+                counts = torch.bincount(own, minlength=size).clamp(min=1).to(rows.dtype)
+                book.init(centres * (counts / (counts + shrinkage))[:, None], counts * scale)
             rows = rows - book.vectors[nearest_centres(rows, book.vectors)]
 
     # --- coding

@@ -42,6 +42,8 @@ from genius.train.validation import (
 
 SOME_QUERIES = 20_000
 """Training queries whose directions narrower vectors start from, at most."""
+REFIT_ITEMS, REFIT_ITERATIONS = 120_000, 5
+"""Training items that codebooks are fitted to once more, at most, and iterations of that."""
 BLOCK = 4096
 """Records that are fused at a time, outside of training."""
 
@@ -87,6 +89,10 @@ class QuantizerSettings:
     """Vectors that k-means initialises codebooks from: half of queries, half of their answers."""
     restart: float = 0.0
     """The share of the steps after which k-means initialises the codebooks again; 0 is never."""
+    refit: float = 0.0
+    """Fit the codebooks once more when training is over, to all training items and by k-means: each code's
+    vector is then drawn towards zero as if so many more residuals had been there and been zero. New items,
+    which training has not seen, are told better by it. 0 keeps the codebooks as trained."""
     settle: float = 0.1
     """The share of the steps, at the end, in which dead codes are not restarted any more."""
     validated: int = 300
@@ -103,6 +109,8 @@ class QuantizerSettings:
             raise InputError("batch should be at least 2, others at least 0 and temperature above 0")
         if min(self.contrast, self.beta, self.gamma, self.prefix) < 0:
             raise InputError("the weights contrast, beta, gamma and prefix should not be below 0")
+        if self.refit < 0:
+            raise InputError("refit is a number of residuals: at least 0")
         if not 0 <= self.restart < 1 or not 0 <= self.settle <= 1:
             raise InputError("restart and settle are shares of the steps")
 
@@ -258,6 +266,20 @@ class QuantizerStage:
             generator,
             step_size=2 * self.settings.batch,
         )
+
+    def refit_codebooks(self) -> dict[str, float]:
+        """Fit the codebooks to all training items, for a fusion that is trained; returns the validation."""
+        random = np.random.default_rng([self.seed, 29])
+        items = np.unique(self.queries.items)
+        items = np.sort(random.choice(items, min(REFIT_ITEMS, len(items)), replace=False))
+        self.codebooks.init(
+            torch.from_numpy(self.all_vectors(self.items, items)),
+            torch.from_numpy(self.modality[items]),
+            torch.Generator().manual_seed(int(random.integers(2**62))),
+            shrinkage=self.settings.refit,
+            iterations=REFIT_ITERATIONS,
+        )
+        return self.validate()
 
     # --- validation
 

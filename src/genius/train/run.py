@@ -113,6 +113,8 @@ def _train_quantizer(
     training, validation = _embedded(model, tree, cache)
     stage = QuantizerStage(settings, training, validation, seed=recipe.seed)
     scores = train(stage, settings.loop, work / "quantizer", seed=recipe.seed)
+    if settings.refit:
+        scores = stage.refit_codebooks()
     _log_scores("quantizer", scores)
     if distributed.rank() == 0:
         write_quantizer(model, description(recipe), stage, scores)
