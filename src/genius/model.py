@@ -27,7 +27,7 @@ from genius.encode.lite import LiteLoader
 from genius.errors import InputError, MismatchError, MissingError
 from genius.quantize.fusion_inputs import KINDS, FusionInputs
 from genius.quantize.joint_embedder import JointEmbedder
-from genius.quantize.joint_space import JointSpace
+from genius.quantize.joint_space import JointSpace, masked_parts
 from genius.quantize.quantizer import Quantizer, modality_codes_for
 from genius.runtime import cores, session
 from genius.storage import Json
@@ -259,7 +259,10 @@ class Model:
         named = inputs[rows]
         parts = ("embeddings", "image", "text")
         embeddings, image, text = (self.wanting(named[name], want) for name in parts)
-        return FusionInputs.from_parts(embeddings, (image, named["has_image"]), (text, named["has_text"]))
+        lengths = np.stack([named["image_length"], named["text_length"]], axis=1)
+        return FusionInputs.from_parts(
+            embeddings, (image, named["has_image"]), (text, named["has_text"]), lengths
+        )
 
     def wanting(self, embeddings: np.ndarray, want: np.ndarray) -> np.ndarray:
         """Embeddings [n, width] of the same content that ask for the modality `want` [n]; -1 changes nothing.
@@ -302,7 +305,10 @@ class Model:
         if self.fusion_kind == "joint":
             return self.space.from_parts(image, text)
         return _fusion_inputs(
-            lambda image, text, rows: self.embed_item_features(image, text, modality[rows]), image, text
+            lambda image, text, rows: self.embed_item_features(image, text, modality[rows]),
+            image,
+            text,
+            self._feature_lengths(image, text),
         )
 
     def query_fusion_inputs(
@@ -315,7 +321,14 @@ class Model:
         def embed(image: MaskedFeatures, text: MaskedFeatures, rows: np.ndarray) -> np.ndarray:
             return self.embed_query_features(image, text, (instruction[0][rows], instruction[1][rows]))
 
-        return _fusion_inputs(embed, image, text)
+        return _fusion_inputs(embed, image, text, self._feature_lengths(image, text))
+
+    def _feature_lengths(self, image: MaskedFeatures, text: MaskedFeatures) -> np.ndarray | None:
+        """How long features of image and text are [n, 2]; of heads only directions are left."""
+        if self.fusion_kind != "score":
+            return None
+        lengths = [np.linalg.norm(features.astype(np.float64), axis=1) for features, _ in (image, text)]
+        return np.stack(lengths, axis=1).astype(np.float32)
 
     def _embed(self, graph: Any, *parts: MaskedFeatures, **more: np.ndarray) -> np.ndarray:
         inputs = dict(more)
@@ -370,10 +383,14 @@ class Model:
     def vector_inputs(self, vectors: Sequence[Vectors], modality: np.ndarray) -> FusionInputs:
         """Embeddings from given vectors, as those of records of this modality [n].
 
-        Raises InputError for vectors of another width.
+        Raises InputError for vectors of another width, and for one vector of an image with its text where
+        the model takes them apart.
         """
-        space = self.space if self.fusion_kind == "joint" else JointSpace.uncentred(self.width)
-        return space.from_vectors(vectors, modality)
+        if self.fusion_kind != "score":
+            space = self.space if self.fusion_kind == "joint" else JointSpace.uncentred(self.width)
+            return space.from_vectors(vectors, modality)
+        image, text = masked_parts(vectors, modality, self.width)
+        return self.item_fusion_inputs(image, text, modality)
 
     @cached_property
     def space(self) -> JointSpace:
@@ -506,6 +523,7 @@ def _fusion_inputs(
     embed: Callable[[MaskedFeatures, MaskedFeatures, np.ndarray], np.ndarray],
     image: MaskedFeatures,
     text: MaskedFeatures,
+    lengths: np.ndarray | None,
 ) -> FusionInputs:
     """Embeddings of records, and for those with an image and a text also of each of the two alone.
 
@@ -514,13 +532,13 @@ def _fusion_inputs(
     embeddings = embed(image, text, np.arange(len(image[1])))
     both = np.flatnonzero(image[1] & text[1])
     if not len(both):
-        return FusionInputs.from_parts(embeddings, (embeddings, image[1]), (embeddings, text[1]))
+        return FusionInputs.from_parts(embeddings, (embeddings, image[1]), (embeddings, text[1]), lengths)
     images, texts = (image[0][both], image[1][both]), (text[0][both], text[1][both])
     absent = np.zeros(len(both), bool)
     image_alone, text_alone = np.zeros_like(embeddings), np.zeros_like(embeddings)
     image_alone[both] = embed(images, (texts[0], absent), both)
     text_alone[both] = embed((images[0], absent), texts, both)
-    return FusionInputs.from_parts(embeddings, (image_alone, image[1]), (text_alone, text[1]))
+    return FusionInputs.from_parts(embeddings, (image_alone, image[1]), (text_alone, text[1]), lengths)
 
 
 # --- models of format 1 ----------------------------------------------------------------------------

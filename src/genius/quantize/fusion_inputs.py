@@ -31,6 +31,8 @@ class FusionInputs:
         part_rows: the row of a record with both in the two arrays below, or -1, [n].
         image_parts: [records with both, width].
         text_parts: [records with both, width].
+        lengths: of the features that the image part and the text part were before they got unit length,
+            float32 [n, 2]; None where the encoder gives unit length.
     """
 
     embeddings: np.ndarray
@@ -39,6 +41,7 @@ class FusionInputs:
     part_rows: np.ndarray
     image_parts: np.ndarray
     text_parts: np.ndarray
+    lengths: np.ndarray | None = None
 
     @classmethod
     def from_parts(
@@ -46,12 +49,13 @@ class FusionInputs:
         embeddings: np.ndarray,
         image: tuple[np.ndarray, np.ndarray],
         text: tuple[np.ndarray, np.ndarray],
+        lengths: np.ndarray | None = None,
     ) -> FusionInputs:
         """From joined embeddings [n, width] and both parts: rows [n, width], and which are present [n]."""
         (image_parts, has_image), (text_parts, has_text) = image, text
         both = has_image & has_text
         part_rows = np.where(both, np.cumsum(both) - 1, -1)
-        return cls(embeddings, has_image, has_text, part_rows, image_parts[both], text_parts[both])
+        return cls(embeddings, has_image, has_text, part_rows, image_parts[both], text_parts[both], lengths)
 
     def __len__(self) -> int:
         return len(self.embeddings)
@@ -73,13 +77,21 @@ class FusionInputs:
         both = part_rows >= 0
         image, text = embeddings.copy(), embeddings.copy()
         image[both], text[both] = self.image_parts[part_rows[both]], self.text_parts[part_rows[both]]
+        lengths = self.feature_lengths[rows]
         return {
             "embeddings": embeddings,
             "image": image,
             "has_image": self.has_image[rows],
             "text": text,
             "has_text": self.has_text[rows],
+            "image_length": lengths[:, 0].copy(),
+            "text_length": lengths[:, 1].copy(),
         }
+
+    @property
+    def feature_lengths(self) -> np.ndarray:
+        """How long the features of image and text were, float32 [n, 2]."""
+        return np.ones((len(self), 2), np.float32) if self.lengths is None else self.lengths
 
 
 def concatenate(blocks: Sequence[FusionInputs]) -> FusionInputs:
@@ -98,4 +110,7 @@ def concatenate(blocks: Sequence[FusionInputs]) -> FusionInputs:
         np.concatenate(part_rows),
         np.concatenate([block.image_parts for block in blocks]),
         np.concatenate([block.text_parts for block in blocks]),
+        None
+        if all(block.lengths is None for block in blocks)
+        else np.concatenate([block.feature_lengths for block in blocks]),
     )

@@ -99,6 +99,7 @@ def write_quantizer(
         "quantizer": {
             "sizes": list(quantizer.sizes),
             "modality_code": quantizer.modality_code,
+            "fusion": dataclasses.asdict(stage.fusion.settings),
             "beams": quantizer.beams,
             "temperature": quality.temperature,
             "modality_of": quality.modality_of,
@@ -198,6 +199,8 @@ def fusion_graph(fusion: Fusion) -> bytes:
         "has_image": has_image,
         "text": parts[2],
         "has_text": has_text,
+        "image_length": torch.tensor([2.0, 0.5, 1.0]),
+        "text_length": torch.tensor([1.0, 3.0, 0.5]),
     }
     return export(fusion, inputs, ["vectors"])
 

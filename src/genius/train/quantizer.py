@@ -330,11 +330,15 @@ def with_sizes_of(start: Model, settings: QuantizerSettings) -> QuantizerSetting
     if not can_start_codes(start):
         raise InputError("has no fusion and codebooks that training could start from", path=start.path)
     tensors, sizes = start.fusion_tensors(), start.quantizer.sizes
+    described = start.settings["quantizer"].get("fusion", {})
     fusion = replace(
         settings.fusion,
         hidden=len(tensors["text_projection.weight"]),
         width=len(tensors["projection.weight"]) if "projection.weight" in tensors else 0,
         with_embedding="embedding_projection.weight" in tensors,
+        mix_hidden=len(tensors["mix.0.weight"]),
+        share_hidden=len(tensors["share.0.weight"]),
+        **{name: described[name] for name in ("raw", "share_of") if name in described},
     )
     kind = start.settings["quantizer"]["modality_code"]
     codebooks = replace(settings.codebooks, levels=len(sizes) - 1, sizes=sizes[1:], modality_code=kind)
