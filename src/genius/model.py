@@ -18,7 +18,7 @@ from genius.data.records import MODALITIES, Item, Query, Vectors
 from genius.data.text import clean, query_text
 from genius.decode.decoder import Decoder, open_decoder
 from genius.decode.geometry import Geometry
-from genius.decode.onnx_decoder import Precision
+from genius.decode.onnx_decoder import Precision, graph_file
 from genius.encode import lite
 from genius.encode.direct import MaskedFeatures, image_features, load_images, text_features
 from genius.encode.encoder import Encoder, EncoderLoader, saved_encoder_loader
@@ -500,9 +500,15 @@ class Model:
     def learned_decoder(self, precision: Precision, threads: int | None = None) -> Decoder:
         """The learned decoder; in int8 it is faster, but not quite batch-invariant.
 
-        On a device of torch it is always in single precision. Raises MissingError if there is no such device.
+        On a device of torch it is always in single precision. Raises MissingError if there is no such device,
+        and in int8 if that was too far off when the model was made.
         """
         self._require("decoder")
+        if precision == "int8" and graph_file("step", precision) not in self._artifact.manifest.files:
+            raise MissingError(
+                f"{self.path} has its decoder in single precision only, as 8 bits were too far off: "
+                "search with the precision fp32"
+            )
         described, threads = self.settings["decoder"], threads or self._threads
         return open_decoder(
             self._artifact.file, self.vector_width, described, precision, threads, self._device

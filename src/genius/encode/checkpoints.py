@@ -119,9 +119,7 @@ def _open_safetensors(path: Path) -> dict[str, StoredTensor]:
     try:
         with safe_open(path, "numpy") as file:
             names = list(file.keys())
-            return {
-                name: _SafeTensor(path, name, tuple(file.get_slice(name).get_shape())) for name in names
-            }
+            return {name: _SafeTensor(path, name, tuple(file.get_slice(name).get_shape())) for name in names}
     except SafetensorError as error:
         raise InputError(f"is no whole safetensors file ({error})") from error
 

@@ -183,4 +183,5 @@ def _forward_macs(network: DecoderSettings, width: int, sizes: tuple[int, ...]) 
     prefix_outputs = network.prefix * network.width
     prefix = hidden * (width + prefix_outputs) if hidden else width * prefix_outputs
     prefix += network.prefix * network.layers * 2 * network.width * inner
-    return len(sizes) * network.layers * layer + sum(sizes) * network.width + prefix
+    scored = sum(sizes) if network.normalisation == "level" else len(sizes) * (1 + sum(sizes))
+    return len(sizes) * network.layers * layer + scored * network.width + prefix
