@@ -6,7 +6,7 @@ learned search over them. Using a stage that was not trained yet raises MissingE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,16 +19,18 @@ from genius.data.text import clean, query_text
 from genius.decode.decoder import Decoder, open_decoder
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import Precision, graph_file
+from genius.decode.pool_temperature import pool_rows, pool_temperature
 from genius.encode import lite
 from genius.encode.direct import MaskedFeatures, image_features, load_images, text_features
 from genius.encode.encoder import Encoder, EncoderLoader, saved_encoder_loader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
 from genius.errors import InputError, MismatchError, MissingError
-from genius.quantize.fusion_inputs import KINDS, FusionInputs
+from genius.quantize.fusion_inputs import KINDS, FusionInputs, embedded_parts, feature_lengths
 from genius.quantize.joint_embedder import JointEmbedder
 from genius.quantize.joint_space import JointSpace, masked_parts
 from genius.quantize.quantizer import Quantizer, modality_codes_for
+from genius.quantize.search_settings import SearchSettings
 from genius.runtime import cores, session
 from genius.storage import Json
 from genius.tensors import read_tensors, tensor_for_graph
@@ -76,6 +78,7 @@ class Model:
         self._artifact = artifact
         self._threads, self._device = threads, device
         self._read_tensors: dict[str, dict[str, np.ndarray]] = {}
+        self._pool_geometries: dict[float, Geometry] = {}
 
     @classmethod
     def open(
@@ -304,7 +307,7 @@ class Model:
         """The embeddings of items, as a whole and by modality."""
         if self.fusion_kind == "joint":
             return self.space.from_parts(image, text)
-        return _fusion_inputs(
+        return embedded_parts(
             lambda image, text, rows: self.embed_item_features(image, text, modality[rows]),
             image,
             text,
@@ -321,14 +324,13 @@ class Model:
         def embed(image: MaskedFeatures, text: MaskedFeatures, rows: np.ndarray) -> np.ndarray:
             return self.embed_query_features(image, text, (instruction[0][rows], instruction[1][rows]))
 
-        return _fusion_inputs(embed, image, text, self._feature_lengths(image, text))
+        return embedded_parts(embed, image, text, self._feature_lengths(image, text))
 
     def _feature_lengths(self, image: MaskedFeatures, text: MaskedFeatures) -> np.ndarray | None:
         """How long features of image and text are [n, 2]; of heads only directions are left."""
         if self.fusion_kind != "score":
             return None
-        lengths = [np.linalg.norm(features.astype(np.float64), axis=1) for features, _ in (image, text)]
-        return np.stack(lengths, axis=1).astype(np.float32)
+        return feature_lengths(image, text)
 
     def _embed(self, graph: Any, *parts: MaskedFeatures, **more: np.ndarray) -> np.ndarray:
         inputs = dict(more)
@@ -476,9 +478,17 @@ class Model:
         return self.quantizer.width
 
     def modality_codes_for(self, want: int, count: int) -> np.ndarray | None:
-        """The modality code [count] of queries that want a modality; None if the model has no such codes."""
+        """The modality code [count] of queries that want a modality; None if the model has no such codes, or
+        does not force them."""
         self._require("quantizer")
+        if not self.search_settings.force_modality:
+            return None
         return modality_codes_for(self.settings["quantizer"]["modality_of"], want, count)
+
+    @property
+    def search_settings(self) -> SearchSettings:
+        """How its codes are searched."""
+        return SearchSettings(**self.settings.get("quantizer", {}).get("search", {}))
 
     @property
     def dense_baseline(self) -> DenseBaseline:
@@ -489,8 +499,34 @@ class Model:
 
     @cached_property
     def geometry(self) -> Geometry:
-        """The decoder without a network: it ranks codes by their distance from the query's vector."""
+        """The decoder without a network: it ranks codes by their distance from the query's vector.
+
+        Raises MissingError if no queries were there to fit its temperature to; then `geometry_for` has it.
+        """
+        if not self.has_temperature:
+            raise MissingError(
+                f"{self.path} has no temperature for its geometry, which then depends on the items: "
+                "index them with genius index, and search that"
+            )
         return Geometry(self.quantizer.codebooks, self.settings["quantizer"]["temperature"])
+
+    @property
+    def has_temperature(self) -> bool:
+        """Whether the geometry's temperature was fitted to queries when the model was made."""
+        self._require("quantizer")
+        return self.settings["quantizer"]["temperature"] is not None
+
+    def geometry_for(self, embeddings: np.ndarray, codes: np.ndarray) -> Geometry:
+        """`geometry`, if need be with a temperature fitted to a pool by the embeddings [n, width] and codes
+        [n, levels] of its items, or of those of `decode.pool_temperature.pool_rows`."""
+        if self.has_temperature:
+            return self.geometry
+        rows = pool_rows(len(codes))
+        temperature = pool_temperature(self.quantizer, embeddings[rows], codes[rows])
+        if temperature not in self._pool_geometries:
+            made = Geometry(self.quantizer.codebooks, temperature)
+            self._pool_geometries = {temperature: made}  # the last one only: each has large tables
+        return self._pool_geometries[temperature]
 
     @cached_property
     def learned(self) -> Decoder:
@@ -523,28 +559,6 @@ def model_folder(path: Path | str) -> Path:
     shipped = SHIPPED / str(path)
     is_name = str(path) == shipped.name and shipped.is_dir()
     return shipped if is_name and not storage.is_artifact(Path(path)) else Path(path)
-
-
-def _fusion_inputs(
-    embed: Callable[[MaskedFeatures, MaskedFeatures, np.ndarray], np.ndarray],
-    image: MaskedFeatures,
-    text: MaskedFeatures,
-    lengths: np.ndarray | None,
-) -> FusionInputs:
-    """Embeddings of records, and for those with an image and a text also of each of the two alone.
-
-    `embed` takes features of image and text, and the numbers [n] of the records that these are of.
-    """
-    embeddings = embed(image, text, np.arange(len(image[1])))
-    both = np.flatnonzero(image[1] & text[1])
-    if not len(both):
-        return FusionInputs.from_parts(embeddings, (embeddings, image[1]), (embeddings, text[1]), lengths)
-    images, texts = (image[0][both], image[1][both]), (text[0][both], text[1][both])
-    absent = np.zeros(len(both), bool)
-    image_alone, text_alone = np.zeros_like(embeddings), np.zeros_like(embeddings)
-    image_alone[both] = embed(images, (texts[0], absent), both)
-    text_alone[both] = embed((images[0], absent), texts, both)
-    return FusionInputs.from_parts(embeddings, (image_alone, image[1]), (text_alone, text[1]), lengths)
 
 
 # --- models of format 1 ----------------------------------------------------------------------------

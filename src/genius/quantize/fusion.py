@@ -4,7 +4,7 @@
 
 x is what stage 0 makes of the image alone, y what it makes of the text alone. Unlike the published form, the
 joined embedding that stage 0 makes of both may be added, so that nothing it knows of the two is lost. The
-authors' code takes features as long as the encoder makes them (`raw`), and its λ weighs the text (`share_of`).
+reference code takes features as long as the encoder makes them (`raw`), and its λ weighs the text.
 """
 
 from __future__ import annotations

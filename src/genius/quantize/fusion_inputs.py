@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from genius.encode.direct import MaskedFeatures
 
 KINDS = 3
 IMAGE_QUERY, TEXT_QUERY, BOTH_QUERY = range(KINDS)
@@ -114,3 +116,31 @@ def concatenate(blocks: Sequence[FusionInputs]) -> FusionInputs:
         if all(block.lengths is None for block in blocks)
         else np.concatenate([block.feature_lengths for block in blocks]),
     )
+
+
+def embedded_parts(
+    embed: Callable[[MaskedFeatures, MaskedFeatures, np.ndarray], np.ndarray],
+    image: MaskedFeatures,
+    text: MaskedFeatures,
+    lengths: np.ndarray | None = None,
+) -> FusionInputs:
+    """Embeddings of records, and for those with an image and a text also of each of the two alone.
+
+    `embed` takes features of image and text, and the numbers [n] of the records that these are of.
+    """
+    embeddings = embed(image, text, np.arange(len(image[1])))
+    both = np.flatnonzero(image[1] & text[1])
+    if not len(both):
+        return FusionInputs.from_parts(embeddings, (embeddings, image[1]), (embeddings, text[1]), lengths)
+    images, texts = (image[0][both], image[1][both]), (text[0][both], text[1][both])
+    absent = np.zeros(len(both), bool)
+    image_alone, text_alone = np.zeros_like(embeddings), np.zeros_like(embeddings)
+    image_alone[both] = embed(images, (texts[0], absent), both)
+    text_alone[both] = embed((images[0], absent), texts, both)
+    return FusionInputs.from_parts(embeddings, (image_alone, image[1]), (text_alone, text[1]), lengths)
+
+
+def feature_lengths(image: MaskedFeatures, text: MaskedFeatures) -> np.ndarray:
+    """How long the features of images and texts are, float32 [n, 2]."""
+    lengths = [np.linalg.norm(features.astype(np.float64), axis=1) for features, _ in (image, text)]
+    return np.stack(lengths, axis=1).astype(np.float32)

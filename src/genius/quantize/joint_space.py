@@ -135,8 +135,8 @@ def masked_parts(
         check_width(given, width)
         if given.whole is not None and kind == PAIR:
             raise InputError(
-                "one vector of an image with its text can't be taken apart, and this model fuses the two: give "
-                "one of each"
+                "one vector of an image with its text can't be taken apart, and this model fuses the two: "
+                "give one of each"
             )
         images.append(given.whole if given.whole is not None and kind == IMAGE else given.image)
         texts.append(given.whole if given.whole is not None and kind == TEXT else given.text)

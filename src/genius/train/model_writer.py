@@ -100,6 +100,7 @@ def write_quantizer(
             "sizes": list(quantizer.sizes),
             "modality_code": quantizer.modality_code,
             "fusion": dataclasses.asdict(stage.fusion.settings),
+            "search": dataclasses.asdict(stage.settings.search),
             "beams": quantizer.beams,
             "temperature": quality.temperature,
             "modality_of": quality.modality_of,

@@ -26,6 +26,7 @@ from genius.quantize.codebooks import Codebooks, CodebookSettings, Quantized
 from genius.quantize.fusion import Fusion, FusionSettings
 from genius.quantize.fusion_inputs import KINDS, FusionInputs
 from genius.quantize.quantizer import Quantizer
+from genius.quantize.search_settings import SearchSettings
 from genius.train import distributed
 from genius.train.batches import ContrastBatch, TrainingQueries
 from genius.train.loop import LoopSettings, prepare_torch
@@ -94,6 +95,7 @@ class QuantizerSettings:
     blend: bool = True
     """Whether candidates are re-ranked by joined embeddings and codes together, with a weight chosen by
     validation; the paper re-ranks by joined embeddings alone."""
+    search: SearchSettings = field(default_factory=SearchSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
     codebooks: CodebookSettings = field(default_factory=CodebookSettings)
     loop: QuantizerLoopSettings = field(default_factory=QuantizerLoopSettings)
@@ -297,6 +299,7 @@ class QuantizerStage:
             lambda task, rows: np.float32(scales[task]) * self.query_vectors(task, rows),
             members=self.val_items,
             count=self.settings.validated,
+            force_modality=self.settings.search.force_modality,
         )
 
     def ranking(self, items: QuantizedItems) -> RankingSettings:
