@@ -121,7 +121,14 @@ def write_network(folder: Path, vector_width: int, sizes: Sequence[int], *, pape
     from genius.decode.onnx_decoder import TABLE, WEIGHTS, graph_file
     from genius.decode.t5 import DecoderSettings, T5Decoder
 
-    t5_small: dict[str, Any] = {"layers": 6, "width": 512, "heads": 8, "head_width": 64, "feed_forward": 2048, "prefix": 30}
+    t5_small: dict[str, Any] = {
+        "layers": 6,
+        "width": 512,
+        "heads": 8,
+        "head_width": 64,
+        "feed_forward": 2048,
+        "prefix": 30,
+    }
     settings = DecoderSettings(start_from_codebooks=False, **(t5_small if paper_sizes else {}))
     torch.manual_seed(0)
     network = T5Decoder(vector_width, sizes, settings).eval()

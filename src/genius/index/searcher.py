@@ -249,6 +249,8 @@ class Searcher:
         engine = self.engine(task.decoder, views)
         batch, wanted = queries[places], modality_code[places]
         embeddings = batch.embeddings if self._has_embeddings else None
+        if embeddings is not None and self._settings.query_bits == 16:
+            embeddings = embeddings.astype(np.float16).astype(np.float32)
         if task.mode == "auto" and self._costs is None:
             engine.costs = costs_of(engine, batch.vectors, embeddings, wanted)
         widen = self._settings.widen or task.mode != "paper"

@@ -18,3 +18,6 @@ class SearchSettings:
     bucket_order: Literal["score", "added"] = "score"
     """The order of items with one and the same code where codes alone rank them by log-probability: by score,
     or as they were added."""
+    query_bits: Literal[16, 32] = 32
+    """The precision of queries' embeddings when they are compared with those of items, which are kept in 16
+    bits."""
