@@ -41,7 +41,7 @@ class Golden:
     """The authors' files, what their code made of them, and what we make of them."""
 
     def __init__(self, folder: Path, home: Path) -> None:
-        self.arrays = dict(np.load(folder / "golden.npz"))
+        self.arrays: dict[str, np.ndarray] = dict(np.load(folder / "golden.npz"))
         self.config = json.loads((folder / "config.json").read_text())
         self.rq, self.t5 = folder / "rq.pth", folder / "t5.pth"
         self.model = import_model(ImportedFiles(None, self.rq, self.t5), home / "model")

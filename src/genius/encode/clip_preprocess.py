@@ -109,13 +109,14 @@ def _size(size: int | Json) -> int | tuple[int, int]:
 def _resized(image: Image.Image, side: int, resample: int) -> Image.Image:
     short = min(image.size)
     if max(image.size) > _LONGEST * short:  # else a strip of 10 × 100,000 becomes gigabytes
-        image = _middle(image, *(min(n, _LONGEST * short) for n in reversed(image.size)))
+        width, height = (min(n, _LONGEST * short) for n in image.size)
+        image = _middle(image, height, width)
     width, height = (side if n == short else int(side * n / short) for n in image.size)
     return image.resize((width, height), resample)
 
 
 def _middle(image: Image.Image, height: int, width: int, offset: CropOffset = "floor") -> Image.Image:
     """The middle of the image; what reaches beyond it is black."""
-    left, top = (image.width - width) / 2, (image.height - height) / 2
-    left, top = (math.floor(n) if offset == "floor" else round(n) for n in (left, top))
+    place = math.floor if offset == "floor" else round
+    left, top = place((image.width - width) / 2), place((image.height - height) / 2)
     return image.crop((left, top, left + width, top + height))

@@ -12,7 +12,7 @@ import torch
 from genius.decode.onnx_decoder import Normalisation
 from genius.decode.t5 import DecoderSettings, T5Decoder
 from genius.errors import InputError
-from genius.published.files import PublishedFile, Shapes
+from genius.published.files import PublishedFile
 
 WHAT = "GENIUS's decoder"
 QUANTIZER = "quantizer."
@@ -53,12 +53,33 @@ IN_LAYERS = {
 _BLOCK = re.compile(r"id_generator\.decoder\.block\.(\d+)\.")
 
 
-def check_decoder(file: PublishedFile, sizes: Sequence[int]) -> None:
+def decoder_shapes(
+    settings: DecoderSettings, vector_width: int, sizes: Sequence[int]
+) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight of a decoder by name, without the quantizer's copy."""
+    width, inner, out = settings.width, settings.heads * settings.head_width, settings.prefix * settings.width
+    by_end = {
+        **{f"attention.{part}.weight": (inner, width) for part in ("query", "key", "value")},
+        "attention.out.weight": (width, inner),
+        "norm.weight": (width,),
+        "mlp.up.weight": (settings.feed_forward, width),
+        "mlp.down.weight": (width, settings.feed_forward),
+        "relative_attention_bias.weight": (settings.buckets, settings.heads),
+        "prefix.weight": (out, vector_width),
+        "prefix.bias": (out,),
+    }
+    shapes: dict[str, tuple[int, ...]] = {name: (SPECIAL_TOKENS + sum(sizes), width) for name in TABLES}
+    for ours, theirs in _names(settings.layers).items():
+        shapes[theirs] = next(shape for end, shape in by_end.items() if ours.endswith(end))
+    return shapes
+
+
+def check_decoder(file: PublishedFile, vector_width: int, sizes: Sequence[int]) -> None:
     """Raise InputError that names what is missing, too much, or of a wrong shape.
 
-    `file` is without the quantizer's copy, and `sizes` are the codes of each level.
+    `file` is without the quantizer's copy, whose vectors are so wide, with so many codes by level.
     """
-    file.check_names({*TABLES, *_names(file).values()}, WHAT)
+    file.check_names({*TABLES, *_names(_layers(file)).values()}, WHAT)
     tokens, width = file.size(TABLES[0], 0), file.size(TABLES[0], 1)
     if tokens != (needed := SPECIAL_TOKENS + sum(sizes)):
         raise InputError(
@@ -66,29 +87,20 @@ def check_decoder(file: PublishedFile, sizes: Sequence[int]) -> None:
             f"{SPECIAL_TOKENS} special ones: it belongs to another quantizer",
             path=file.path,
         )
-    heads, inner = file.size(BIAS, 1), file.size(FIRST_QUERY, 0)
-    if inner % heads or file.size(f"{PREFIX}.weight", 0) % width:
+    heads, inner, out = file.size(BIAS, 1), file.size(FIRST_QUERY, 0), file.size(f"{PREFIX}.weight", 0)
+    if min(heads, width) < 1 or inner % heads or out % width:
         raise InputError(
-            f"has {heads} heads over {inner} numbers and a prefix of {file.size(f'{PREFIX}.weight', 0)} "
-            f"numbers for a network {width} wide, which don't fit together",
+            f"has {heads} heads over {inner} numbers and a prefix of {out} numbers for a network {width} "
+            "wide, which don't fit together",
             path=file.path,
         )
-    file.check_shapes(_shapes(file, width, tokens))
+    file.check_shapes(decoder_shapes(_settings(file, "vocabulary"), vector_width, sizes))
 
 
 def read_decoder(
     file: PublishedFile, vector_width: int, sizes: Sequence[int], normalisation: Normalisation = "vocabulary"
 ) -> T5Decoder:
-    """The network of a file that was checked, for vectors of this width.
-
-    Raises InputError if it was trained on vectors of another width, or if its tables differ.
-    """
-    if (given := file.size(f"{PREFIX}.weight", 1)) != vector_width:
-        raise InputError(
-            f"reads vectors of {given} numbers, but the quantizer's have {vector_width}: it belongs to "
-            "another quantizer",
-            path=file.path,
-        )
+    """The network of a file that was checked. Raises InputError if its tables differ."""
     table = file.read(TABLES[0])
     for name in TABLES[1:]:
         if not np.array_equal(table, file.read(name)):
@@ -97,7 +109,7 @@ def read_decoder(
                 path=file.path,
             )
     network = T5Decoder(vector_width, sizes, _settings(file, normalisation))
-    weights = {ours: torch.from_numpy(file.read(theirs)) for ours, theirs in _names(file).items()}
+    weights = {ours: torch.from_numpy(file.read(theirs)) for ours, theirs in _names(_layers(file)).items()}
     # Ours begins with the start token; tokens that are no codes come last.
     ordered = np.concatenate([table[:1], table[SPECIAL_TOKENS:], table[1:SPECIAL_TOKENS]])
     network.load_state_dict({"codes.weight": torch.from_numpy(ordered), **weights})
@@ -127,32 +139,13 @@ def _layers(file: PublishedFile) -> int:
     return max(1, len({match[1] for name in file.tensors if (match := _BLOCK.match(name))}))
 
 
-def _names(file: PublishedFile) -> dict[str, str]:
+def _names(layers: int) -> dict[str, str]:
     """Their names of all weights but the tables, by ours."""
     names = dict(OUTSIDE_LAYERS)
-    for layer in range(_layers(file)):
+    for layer in range(layers):
         start = f"id_generator.decoder.block.{layer}."
         names |= {f"layers.{layer}.{ours}": f"{start}{theirs}" for ours, theirs in IN_LAYERS.items()}
     return names
-
-
-def _shapes(file: PublishedFile, width: int, tokens: int) -> Shapes:
-    inner, hidden = file.size(FIRST_QUERY, 0), file.size(FIRST_UP, 0)
-    out, vectors = file.size(f"{PREFIX}.weight", 0), file.size(f"{PREFIX}.weight", 1)
-    by_end = {
-        **{f"attention.{part}.weight": (inner, width) for part in ("query", "key", "value")},
-        "attention.out.weight": (width, inner),
-        "norm.weight": (width,),
-        "mlp.up.weight": (hidden, width),
-        "mlp.down.weight": (width, hidden),
-        "relative_attention_bias.weight": (file.size(BIAS, 0), file.size(BIAS, 1)),
-        "prefix.weight": (out, vectors),
-        "prefix.bias": (out,),
-    }
-    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(TABLES, (tokens, width))
-    for ours, theirs in _names(file).items():
-        shapes[theirs] = next(shape for end, shape in by_end.items() if ours.endswith(end))
-    return shapes
 
 
 def _plus(sizes: Sequence[int]) -> str:

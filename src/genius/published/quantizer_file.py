@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from genius.errors import InputError, MismatchError
-from genius.published.files import PublishedFile, Shapes
+from genius.published.files import PublishedFile
 from genius.quantize.fusion import Fusion, FusionSettings
 from genius.quantize.quantizer import Quantizer
 
@@ -25,8 +25,8 @@ LINEAR = {  # ours: theirs
 }
 FIRST = "vq._codebook."
 """A second name of the first level's codebook."""
-CODEBOOK = ("embed", "embed_avg", "cluster_size", "initted")
-"""What a level has; the averages are for training alone."""
+TRAINING_ONLY = ("embed_avg", "cluster_size", "initted")
+"""What a codebook has for training alone."""
 _LEVEL = re.compile(r"residual_rq\.layers\.(\d+)\.")
 
 
@@ -48,21 +48,67 @@ class PublishedQuantizer:
         return self.fusion.width
 
 
-def check_quantizer(file: PublishedFile) -> None:
-    """Raise InputError that names what is missing, too much, or of a wrong shape."""
+@dataclass(frozen=True)
+class QuantizerSizes:
+    """The sizes that determine the shapes of a quantizer's weights.
+
+    Attributes:
+        width: numbers of a feature, and of a vector.
+        projected: numbers that each part is projected to.
+        mixed, shared: numbers between the layers of what is added to the mixture, and of λ.
+        codes: by level.
+    """
+
+    width: int
+    projected: int
+    mixed: int
+    shared: int
+    codes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, file: PublishedFile) -> QuantizerSizes:
+        """The sizes of a file that has all names. Raises InputError for weights without the needed axes."""
+        books = [f"residual_rq.layers.{level}._codebook.embed" for level in range(_levels(file))]
+        return cls(
+            width=file.size(books[0], 2),
+            projected=file.size("encoder.text_projection_layer.weight", 0),
+            mixed=file.size("encoder.combiner_layer.weight", 0),
+            shared=file.size("encoder.dynamic_scalar.0.weight", 0),
+            codes=tuple(file.size(book, 1) for book in books),
+        )
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each weight by name."""
+        linear = {
+            "text_projection": (self.projected, self.width),
+            "image_projection": (self.projected, self.width),
+            "mix.0": (self.mixed, 2 * self.projected),
+            "mix.2": (self.width, self.mixed),
+            "share.0": (self.shared, 2 * self.projected),
+            "share.2": (1, self.shared),
+        }
+        shapes: dict[str, tuple[int, ...]] = {}
+        for ours, theirs in LINEAR.items():
+            shapes |= {f"{theirs}.weight": linear[ours], f"{theirs}.bias": linear[ours][:1]}
+        for level, size in enumerate(self.codes):
+            book: dict[str, tuple[int, ...]] = {"initted": (1,), "cluster_size": (1, size)}
+            book |= {"embed_avg": (1, size, self.width), "embed": (1, size, self.width)}
+            for start in (_level_name(level), FIRST) if level == 0 else (_level_name(level),):
+                shapes |= {f"{start}{part}": shape for part, shape in book.items()}
+        return shapes
+
+
+def check_quantizer(file: PublishedFile) -> QuantizerSizes:
+    """The sizes of a quantizer. Raises InputError that names what is missing, too much, or of a wrong
+    shape."""
     levels = _levels(file)
-    books = [f"residual_rq.layers.{level}._codebook." for level in range(levels)] + [FIRST]
-    names = {f"{name}.{part}" for name in LINEAR.values() for part in ("weight", "bias")}
-    names |= {f"{book}{part}" for book in books for part in CODEBOOK}
-    file.check_names(names, WHAT)
-    width = file.size("residual_rq.layers.0._codebook.embed", 2)
-    file.check_shapes(_fusion_shapes(file, width))
-    for book in books:
-        size = file.size(f"{book}embed", 1)
-        shapes = {"embed": (1, size, width), "embed_avg": (1, size, width), "cluster_size": (1, size)}
-        file.check_shapes({f"{book}{part}": shape for part, shape in shapes.items()})
-        if file.tensors[f"{book}initted"].shape not in ((1,), ()):
-            raise InputError(f"holds {book}initted with an unknown shape", path=file.path)
+    file.check_names(set(QuantizerSizes(1, 1, 1, 1, (1,) * levels).shapes()), WHAT)
+    sizes = QuantizerSizes.of(file)
+    shapes = sizes.shapes()
+    for name in [name for name in shapes if name.endswith("initted") and not file.tensors[name].shape]:
+        shapes[name] = ()  # as newer releases of vector-quantize-pytorch save it
+    file.check_shapes(shapes)
+    return sizes
 
 
 def read_quantizer(file: PublishedFile) -> PublishedQuantizer:
@@ -71,17 +117,17 @@ def read_quantizer(file: PublishedFile) -> PublishedQuantizer:
     Raises InputError for codebooks that training never filled, or whose first level is not what its second
     name says.
     """
-    projected, width = file.tensors["encoder.text_projection_layer.weight"].shape
+    sizes = QuantizerSizes.of(file)
     settings = FusionSettings(
-        hidden=projected,
+        hidden=sizes.projected,
         dropout=0.0,
         with_embedding=False,
         raw=True,
-        mix_hidden=file.size("encoder.combiner_layer.weight", 0),
-        share_hidden=file.size("encoder.dynamic_scalar.0.weight", 0),
+        mix_hidden=sizes.mixed,
+        share_hidden=sizes.shared,
         share_of="text",
     )
-    fusion = Fusion(width, settings)
+    fusion = Fusion(sizes.width, settings)
     fusion.load_state_dict(
         {
             f"{ours}.{part}": torch.from_numpy(file.read(f"{theirs}.{part}"))
@@ -89,7 +135,7 @@ def read_quantizer(file: PublishedFile) -> PublishedQuantizer:
             for part in ("weight", "bias")
         }
     )
-    books = [_codebook(file, f"residual_rq.layers.{level}._codebook.") for level in range(_levels(file))]
+    books = [_codebook(file, _level_name(level)) for level in range(len(sizes.codes))]
     if not np.array_equal(books[0], _codebook(file, FIRST)):
         raise InputError(
             "has two different codebooks for the first level (vq, residual_rq.layers.0): it was put together "
@@ -108,7 +154,7 @@ def check_same_quantizer(inner: PublishedFile, quantizer: PublishedFile) -> None
     if (ours := _levels(quantizer)) != (theirs := _levels(inner)):
         raise MismatchError(f"{different} (one has {theirs} levels of codes, the other {ours})")
     for name, tensor in quantizer.tensors.items():
-        if name.endswith(("embed_avg", "cluster_size", "initted")):
+        if name.endswith(TRAINING_ONLY):
             continue  # these play no part in search
         other = inner.tensors[name]
         if other.shape != tensor.shape or not np.array_equal(other.read(), tensor.read()):
@@ -120,25 +166,11 @@ def _levels(file: PublishedFile) -> int:
     return max(1, len(numbers))
 
 
-def _fusion_shapes(file: PublishedFile, width: int) -> Shapes:
-    projected = file.size("encoder.text_projection_layer.weight", 0)
-    mixed = file.size("encoder.combiner_layer.weight", 0)
-    shared = file.size("encoder.dynamic_scalar.0.weight", 0)
-    sizes = {
-        "text_projection": (projected, width),
-        "image_projection": (projected, width),
-        "mix.0": (mixed, 2 * projected),
-        "mix.2": (width, mixed),
-        "share.0": (shared, 2 * projected),
-        "share.2": (1, shared),
-    }
-    shapes: dict[str, tuple[int, ...]] = {}
-    for ours, theirs in LINEAR.items():
-        shapes |= {f"{theirs}.weight": sizes[ours], f"{theirs}.bias": sizes[ours][:1]}
-    return shapes
+def _level_name(level: int) -> str:
+    return f"residual_rq.layers.{level}._codebook."
 
 
 def _codebook(file: PublishedFile, start: str) -> np.ndarray:
     if not file.read(f"{start}initted").all():
         raise InputError(f"was saved before its codebooks were filled ({start}initted is 0)", path=file.path)
-    return file.read(f"{start}embed")[0]
+    return np.asarray(file.read(f"{start}embed")[0])

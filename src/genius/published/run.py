@@ -1,7 +1,8 @@
 """The import itself: from published files to one model folder, as any other.
 
-Every name and shape of all files is checked before anything is read or written; then the parts are read,
-converted and written one after the other, so that never more than one of them is in memory.
+Every name and shape of all files is checked, and whether they belong together, before anything is written;
+then the parts are read, converted and written one after the other, so that never more than one of them is in
+memory.
 """
 
 from __future__ import annotations
@@ -116,7 +117,6 @@ def import_model(
             _write_quantizer(published, draft)
             tell(_told(checked.quantizer, f"quantizer, codes {_times(published.quantizer.sizes)}"))
             if checked.decoder is not None:
-                check_same_quantizer(checked.decoder.part(QUANTIZER), checked.quantizer)
                 _write_decoder(checked.decoder, published, draft, normalisation, tell)
     return Model.open(out)
 
@@ -137,13 +137,12 @@ class _Checked:
         widths: dict[str, int] = {}
         if files.quantizer is not None:
             quantizer = PublishedFile.open(files.quantizer, "quantizer")
-            check_quantizer(quantizer)
-            widths[str(files.quantizer)] = quantizer.size("encoder.output_layer.weight", 0)
+            widths[str(files.quantizer)] = check_quantizer(quantizer).width
         if files.decoder is not None and quantizer is not None:
             decoder = PublishedFile.open(files.decoder, "decoder")
-            check_quantizer(decoder.part(QUANTIZER))
-            own_sizes = _sizes(decoder.part(QUANTIZER))
-            check_decoder(decoder.without(QUANTIZER), own_sizes)
+            own = check_quantizer(decoder.part(QUANTIZER))
+            check_decoder(decoder.without(QUANTIZER), own.width, own.codes)
+            check_same_quantizer(decoder.part(QUANTIZER), quantizer)
         if files.clip is not None:
             clip = PublishedFile.open(files.clip, "clip")
             tokenizer = _tokenizer_folder(files.tokenizer, files.clip)
@@ -163,11 +162,6 @@ class _Checked:
         """What the manifest says of the files."""
         files = {"clip": self.clip, "quantizer": self.quantizer, "decoder": self.decoder}
         return {name: file.described() for name, file in files.items() if file is not None}
-
-
-def _sizes(quantizer: PublishedFile) -> list[int]:
-    levels = sum(name.startswith("residual_rq.") and name.endswith(".embed") for name in quantizer.tensors)
-    return [quantizer.size(f"residual_rq.layers.{level}._codebook.embed", 1) for level in range(levels)]
 
 
 def _write_encoder(checked: _Checked, draft: storage.Draft, tell: Tell) -> dict[str, Any]:
