@@ -101,7 +101,7 @@ def clip_config(tensors: Tensors | Weights) -> Json:
     layers = {tower: _layer_count(tensors, tower) for tower in _TOWERS}
     _check_names(tensors, layers)
     shapes = {name.removeprefix(PREFIX): tuple(tensor.shape) for name, tensor in tensors.items()}
-    sizes = _Sizes.of(shapes, layers)
+    sizes = ClipSizes.of(shapes, layers)
     _check_shapes(shapes, sizes.shapes())
     return sizes.config()
 
@@ -116,7 +116,7 @@ def map_weights(weights: Weights) -> tuple[dict[str, np.ndarray], Json]:
 
 
 @dataclass(frozen=True)
-class _Sizes:
+class ClipSizes:
     """The sizes that determine the shapes of a CLIP's tensors."""
 
     joint: int
@@ -129,7 +129,9 @@ class _Sizes:
     layers: Mapping[str, int]
 
     @classmethod
-    def of(cls, shapes: Shapes, layers: Mapping[str, int]) -> _Sizes:
+    def of(cls, shapes: Shapes, layers: Mapping[str, int]) -> ClipSizes:
+        """The sizes by the shapes of a CLIP's tensors. Raises InputError where an axis is missing."""
+
         def size(name: str, axis: int) -> int:
             shape = shapes[name]
             if axis >= len(shape):

@@ -420,6 +420,11 @@ class Index:
             samples = tuple(item_of(entries[key], self._catalogue.path) for key in chosen if key in entries)
             return Cell(wanted, len(keys), cells.children_of(counts), samples)
 
+    def first_codes(self) -> np.ndarray:
+        """How many items of each modality have each first code, int64 [codes, modalities]."""
+        with self._reading() as snapshot:
+            return cells.first_code_modalities(snapshot, self._format.sizes[0])
+
     def facets(self) -> tuple[Facet, ...]:
         """The keys of the items' metadata with their values, those of most items first: what can be filtered.
 
