@@ -49,6 +49,7 @@ LAYERS = (
     "evaluate",
     "doctor",
     "train",
+    "published",
     "serve",
     "client",
     "demo",

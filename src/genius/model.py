@@ -6,7 +6,7 @@ learned search over them. Using a stage that was not trained yet raises MissingE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,17 +18,19 @@ from genius.data.records import MODALITIES, Item, Query, Vectors
 from genius.data.text import clean, query_text
 from genius.decode.decoder import Decoder, open_decoder
 from genius.decode.geometry import Geometry
-from genius.decode.onnx_decoder import Precision
+from genius.decode.onnx_decoder import Precision, graph_file
+from genius.decode.pool_temperature import pool_rows, pool_temperature
 from genius.encode import lite
 from genius.encode.direct import MaskedFeatures, image_features, load_images, text_features
 from genius.encode.encoder import Encoder, EncoderLoader, saved_encoder_loader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
 from genius.errors import InputError, MismatchError, MissingError
-from genius.quantize.fusion_inputs import KINDS, FusionInputs
+from genius.quantize.fusion_inputs import KINDS, FusionInputs, embedded_parts, feature_lengths
 from genius.quantize.joint_embedder import JointEmbedder
-from genius.quantize.joint_space import JointSpace
+from genius.quantize.joint_space import JointSpace, masked_parts
 from genius.quantize.quantizer import Quantizer, modality_codes_for
+from genius.quantize.search_settings import SearchSettings
 from genius.runtime import cores, session
 from genius.storage import Json
 from genius.tensors import read_tensors, tensor_for_graph
@@ -76,6 +78,7 @@ class Model:
         self._artifact = artifact
         self._threads, self._device = threads, device
         self._read_tensors: dict[str, dict[str, np.ndarray]] = {}
+        self._pool_geometries: dict[float, Geometry] = {}
 
     @classmethod
     def open(
@@ -259,7 +262,10 @@ class Model:
         named = inputs[rows]
         parts = ("embeddings", "image", "text")
         embeddings, image, text = (self.wanting(named[name], want) for name in parts)
-        return FusionInputs.from_parts(embeddings, (image, named["has_image"]), (text, named["has_text"]))
+        lengths = np.stack([named["image_length"], named["text_length"]], axis=1)
+        return FusionInputs.from_parts(
+            embeddings, (image, named["has_image"]), (text, named["has_text"]), lengths
+        )
 
     def wanting(self, embeddings: np.ndarray, want: np.ndarray) -> np.ndarray:
         """Embeddings [n, width] of the same content that ask for the modality `want` [n]; -1 changes nothing.
@@ -301,8 +307,11 @@ class Model:
         """The embeddings of items, as a whole and by modality."""
         if self.fusion_kind == "joint":
             return self.space.from_parts(image, text)
-        return _fusion_inputs(
-            lambda image, text, rows: self.embed_item_features(image, text, modality[rows]), image, text
+        return embedded_parts(
+            lambda image, text, rows: self.embed_item_features(image, text, modality[rows]),
+            image,
+            text,
+            self._feature_lengths(image, text),
         )
 
     def query_fusion_inputs(
@@ -315,7 +324,13 @@ class Model:
         def embed(image: MaskedFeatures, text: MaskedFeatures, rows: np.ndarray) -> np.ndarray:
             return self.embed_query_features(image, text, (instruction[0][rows], instruction[1][rows]))
 
-        return _fusion_inputs(embed, image, text)
+        return embedded_parts(embed, image, text, self._feature_lengths(image, text))
+
+    def _feature_lengths(self, image: MaskedFeatures, text: MaskedFeatures) -> np.ndarray | None:
+        """How long features of image and text are [n, 2]; of heads only directions are left."""
+        if self.fusion_kind != "score":
+            return None
+        return feature_lengths(image, text)
 
     def _embed(self, graph: Any, *parts: MaskedFeatures, **more: np.ndarray) -> np.ndarray:
         inputs = dict(more)
@@ -370,10 +385,14 @@ class Model:
     def vector_inputs(self, vectors: Sequence[Vectors], modality: np.ndarray) -> FusionInputs:
         """Embeddings from given vectors, as those of records of this modality [n].
 
-        Raises InputError for vectors of another width.
+        Raises InputError for vectors of another width, and for one vector of an image with its text where
+        the model takes them apart.
         """
-        space = self.space if self.fusion_kind == "joint" else JointSpace.uncentred(self.width)
-        return space.from_vectors(vectors, modality)
+        if self.fusion_kind != "score":
+            space = self.space if self.fusion_kind == "joint" else JointSpace.uncentred(self.width)
+            return space.from_vectors(vectors, modality)
+        image, text = masked_parts(vectors, modality, self.width)
+        return self.item_fusion_inputs(image, text, modality)
 
     @cached_property
     def space(self) -> JointSpace:
@@ -459,9 +478,17 @@ class Model:
         return self.quantizer.width
 
     def modality_codes_for(self, want: int, count: int) -> np.ndarray | None:
-        """The modality code [count] of queries that want a modality; None if the model has no such codes."""
+        """The modality code [count] of queries that want a modality; None if the model has no such codes, or
+        does not force them."""
         self._require("quantizer")
+        if not self.search_settings.force_modality:
+            return None
         return modality_codes_for(self.settings["quantizer"]["modality_of"], want, count)
+
+    @property
+    def search_settings(self) -> SearchSettings:
+        """How its codes are searched."""
+        return SearchSettings(**self.settings.get("quantizer", {}).get("search", {}))
 
     @property
     def dense_baseline(self) -> DenseBaseline:
@@ -472,8 +499,34 @@ class Model:
 
     @cached_property
     def geometry(self) -> Geometry:
-        """The decoder without a network: it ranks codes by their distance from the query's vector."""
+        """The decoder without a network: it ranks codes by their distance from the query's vector.
+
+        Raises MissingError if no queries were there to fit its temperature to; then `geometry_for` has it.
+        """
+        if not self.has_temperature:
+            raise MissingError(
+                f"{self.path} has no temperature for its geometry, which then depends on the items: "
+                "index them with genius index, and search that"
+            )
         return Geometry(self.quantizer.codebooks, self.settings["quantizer"]["temperature"])
+
+    @property
+    def has_temperature(self) -> bool:
+        """Whether the geometry's temperature was fitted to queries when the model was made."""
+        self._require("quantizer")
+        return self.settings["quantizer"]["temperature"] is not None
+
+    def geometry_for(self, embeddings: np.ndarray, codes: np.ndarray) -> Geometry:
+        """`geometry`, if need be with a temperature fitted to a pool by the embeddings [n, width] and codes
+        [n, levels] of its items, or of those of `decode.pool_temperature.pool_rows`."""
+        if self.has_temperature:
+            return self.geometry
+        rows = pool_rows(len(codes))
+        temperature = pool_temperature(self.quantizer, embeddings[rows], codes[rows])
+        if temperature not in self._pool_geometries:
+            made = Geometry(self.quantizer.codebooks, temperature)
+            self._pool_geometries = {temperature: made}  # the last one only: each has large tables
+        return self._pool_geometries[temperature]
 
     @cached_property
     def learned(self) -> Decoder:
@@ -483,9 +536,15 @@ class Model:
     def learned_decoder(self, precision: Precision, threads: int | None = None) -> Decoder:
         """The learned decoder; in int8 it is faster, but not quite batch-invariant.
 
-        On a device of torch it is always in single precision. Raises MissingError if there is no such device.
+        On a device of torch it is always in single precision. Raises MissingError if there is no such device,
+        and in int8 if that was too far off when the model was made.
         """
         self._require("decoder")
+        if precision == "int8" and graph_file("step", precision) not in self._artifact.manifest.files:
+            raise MissingError(
+                f"{self.path} has its decoder in single precision only, as 8 bits were too far off: "
+                "search with the precision fp32"
+            )
         described, threads = self.settings["decoder"], threads or self._threads
         return open_decoder(
             self._artifact.file, self.vector_width, described, precision, threads, self._device
@@ -500,27 +559,6 @@ def model_folder(path: Path | str) -> Path:
     shipped = SHIPPED / str(path)
     is_name = str(path) == shipped.name and shipped.is_dir()
     return shipped if is_name and not storage.is_artifact(Path(path)) else Path(path)
-
-
-def _fusion_inputs(
-    embed: Callable[[MaskedFeatures, MaskedFeatures, np.ndarray], np.ndarray],
-    image: MaskedFeatures,
-    text: MaskedFeatures,
-) -> FusionInputs:
-    """Embeddings of records, and for those with an image and a text also of each of the two alone.
-
-    `embed` takes features of image and text, and the numbers [n] of the records that these are of.
-    """
-    embeddings = embed(image, text, np.arange(len(image[1])))
-    both = np.flatnonzero(image[1] & text[1])
-    if not len(both):
-        return FusionInputs.from_parts(embeddings, (embeddings, image[1]), (embeddings, text[1]))
-    images, texts = (image[0][both], image[1][both]), (text[0][both], text[1][both])
-    absent = np.zeros(len(both), bool)
-    image_alone, text_alone = np.zeros_like(embeddings), np.zeros_like(embeddings)
-    image_alone[both] = embed(images, (texts[0], absent), both)
-    text_alone[both] = embed((images[0], absent), texts, both)
-    return FusionInputs.from_parts(embeddings, (image_alone, image[1]), (text_alone, text[1]))
 
 
 # --- models of format 1 ----------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def onnx(network: T5Decoder, precision: Precision = "fp32") -> OnnxDecoder:
     """The network as ONNX Runtime runs it."""
     exported = export_decoder(network, queries(4), some_codes(4, network.sizes))
     table = network.codes.weight.detach().numpy()
-    return OnnxDecoder(exported.graphs[precision], table, network.sizes, threads=1)
+    return OnnxDecoder(exported.graphs[precision], table, network.sizes, 1, network.settings.normalisation)
 
 
 def as_t5(network: T5Decoder, *, encoder_layers: int = 0) -> Any:

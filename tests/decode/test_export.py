@@ -42,6 +42,7 @@ def test_graphs_say_how_far_they_are_from_torch_and_are_refused_if_too_far(
     monkeypatch.setattr(export, "TOLERANCE", {"fp32": 1e-3, "int8": 1e-5})
     with pytest.raises(GeniusError, match="int8 graph differs from torch by"):
         export_decoder(made, queries(4), some_codes(4))
+    assert set(export_decoder(made, queries(4), some_codes(4), needs_8_bits=False).graphs) == {"fp32"}
     with pytest.raises(InputError, match="along codes of some queries"):
         export_decoder(made, queries(4), some_codes(3))
 

@@ -7,6 +7,7 @@ pytest.importorskip("torch")
 import torch
 
 from genius.decode.t5 import DecoderSettings, T5Decoder, relative_position_buckets
+from genius.decode.torch_decoder import TorchDecoder
 from genius.errors import InputError
 from tests.decode.small_decoder import (
     SETTINGS,
@@ -15,6 +16,7 @@ from tests.decode.small_decoder import (
     as_t5,
     changed,
     network,
+    onnx,
     prefixes,
     queries,
     some_codes,
@@ -50,6 +52,36 @@ def test_equals_the_t5_of_transformers(name: str) -> None:
     for level, (first, size) in enumerate(zip(ours.offsets, sizes, strict=True)):
         wanted = expected[:, level, first : first + size]
         assert torch.allclose(logits[level], wanted, atol=1e-5 * max(1.0, float(wanted.abs().max())))
+
+
+WHOLE = changed(normalisation="vocabulary", special_tokens=2)
+
+
+def test_probabilities_over_the_whole_vocabulary_equal_those_of_transformers() -> None:
+    """Of the start token, all levels' codes and two special tokens; in training and along beams."""
+    pytest.importorskip("transformers")
+    ours = network(settings=WHOLE)
+    assert len(ours.codes.weight) == 1 + sum(SIZES) + 2
+    vectors, codes = queries(5), torch.from_numpy(some_codes(5))
+    targets = ours.targets(codes)
+    tokens = torch.cat([torch.zeros(5, 1, dtype=torch.long), targets], 1)[:, :-1]
+    with torch.no_grad():
+        theirs = as_t5(ours)(
+            inputs_embeds=prefixes(ours, vectors), decoder_input_ids=tokens, use_cache=False
+        ).logits
+        logits = ours(torch.from_numpy(vectors), codes)
+    torch.testing.assert_close(torch.stack(logits, 1), theirs, atol=2e-5, rtol=1e-5)
+    expected = theirs.log_softmax(2).numpy()
+    decoders = ((TorchDecoder(ours), 2e-5), (onnx(ours), 2e-5), (onnx(ours, "int8"), 1.0))
+    for decoder, tolerance in decoders:
+        state = decoder.begin(vectors)
+        for level, (first, size) in enumerate(zip(ours.offsets, SIZES, strict=True)):
+            scores = state.scores()
+            wanted = expected[:, level, first : first + size]
+            assert np.abs(scores - wanted).max() < tolerance
+            assert (np.exp(scores).sum(1) < 1).all(), "some of it is other tokens'"
+            if level + 1 < len(SIZES):
+                state.advance(np.arange(5), codes[:, level].numpy())
 
 
 def test_a_code_is_scored_by_those_before_it_alone() -> None:
@@ -92,6 +124,8 @@ def test_bad_settings() -> None:
             changed(**wrong)
     with pytest.raises(InputError, match="dropout should be a share"):
         changed(dropout=1.0)
+    with pytest.raises(InputError, match="special_tokens should be at least 0"):
+        changed(special_tokens=-1)
     with pytest.raises(InputError, match="max_distance above half"):
         changed(max_distance=16)
     with pytest.raises(InputError, match="start_from_codebooks needs the codebooks"):

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genius.encode.checkpoints import read_checkpoint
+from genius.encode.checkpoints import open_checkpoint, read_checkpoint
 from genius.errors import InputError
+from tests.golden import published_file
 
 pytest.importorskip("torch")
 import torch
@@ -167,3 +168,105 @@ def test_a_truncated_checkpoint(tmp_path: Path, zipped: bool) -> None:
     path.write_bytes(path.read_bytes()[:-1500])
     with pytest.raises(InputError, match=r"a.pth: is"):
         read_checkpoint(path)
+
+
+# --- files as torch really writes them, by protocol 2
+
+
+@pytest.mark.parametrize(("name", "count"), [("rq.pth", 36), ("t5.pth", 71), ("clip_sf.pth", 62)])
+def test_checkpoints_of_the_authors_own_code(name: str, count: int) -> None:
+    """They hold a configuration of OmegaConf, which is not installed here; torch must not need it either."""
+    path = published_file(name)
+    weights = read_checkpoint(path, part="model")
+    assert len(weights) == count and "omegaconf" not in sys.modules
+    stored = open_checkpoint(path, part="model")
+    assert {key: tensor.shape for key, tensor in stored.items()} == {k: v.shape for k, v in weights.items()}
+    expected = _by_torch(path)
+    assert set(weights) == set(expected)
+    for key, tensor in expected.items():
+        np.testing.assert_array_equal(weights[key], tensor.numpy(), err_msg=key)
+
+
+def _by_torch(path: Path) -> dict[str, Any]:
+    """What torch itself reads, with shells in the place of the configuration's classes."""
+
+    class Shell:
+        def __init__(self, *_: Any) -> None: ...
+        def __setstate__(self, state: Any) -> None: ...
+
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            if module.startswith(("omegaconf", "typing")):
+                return Shell
+            return super().find_class(module, name)
+
+    module: Any = ModuleType("shells")
+    module.Unpickler, module.load, module.loads = Unpickler, pickle.load, pickle.loads
+    loaded: dict[str, Any] = torch.load(path, pickle_module=module, weights_only=False)["model"]
+    return loaded
+
+
+def protocol_2(*opcodes: bytes) -> bytes:
+    """A pickle of the shape that torch writes: a dictionary with weights, and a config made by `opcodes`."""
+    return b"".join([b"\x80\x02}(X\x05\0\0\0modelccollections\nOrderedDict\n)R", *PREFIX, *opcodes, b"u."])
+
+
+PREFIX = (b"X\x06\0\0\0config",)
+TEXT = b"X\x04\0\0\0evil"
+HOSTILE = {
+    "eval by its old name": ([b"c__builtin__\neval\n", TEXT, b"\x85R"], "asks for builtins.eval"),
+    "apply of Python 2": ([b"c__builtin__\napply\n", TEXT, b"\x85R"], "asks for builtins.apply"),
+    "execfile": ([b"c__builtin__\nexecfile\n", TEXT, b"\x85R"], "asks for builtins.execfile"),
+    "os by its old name": ([b"cposix\nsystem\n", TEXT, b"\x85R"], "asks for posix.system"),
+    "hidden in a config": (
+        [
+            b"comegaconf.dictconfig\nDictConfig\n)\x81}X\x08\0\0\0_contentc__builtin__\ngetattr\n",
+            b"c__builtin__\nlist\n",
+            TEXT,
+            b"\x86Rsb",
+        ],
+        "asks for builtins.getattr",
+    ),
+    "an extension": ([b"ccopy_reg\nadd_extension\n", TEXT, b"\x85R"], "asks for copyreg.add_extension"),
+    "a reduction": ([b"ccopy_reg\npickle\n", TEXT, b"\x85R"], "asks for copyreg.pickle"),
+    "an object of a dangerous type": (
+        [b"ccopy_reg\n_reconstructor\ncsubprocess\nPopen\nc__builtin__\nobject\nN\x87R"],
+        "asks for subprocess.Popen",
+    ),
+    "the reader itself": (
+        [b"ctorch._utils\n_rebuild_tensor_v2\n}X\x08\0\0\0__code__Nsb"],
+        "tries to change what reads it",
+    ),
+    "an attribute path": ([b"comegaconf\nbase.os.system\n", TEXT, b"\x85R"], ""),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_pickle_of_protocol_2(tmp_path: Path, name: str) -> None:
+    opcodes, message = HOSTILE[name]
+    path = tmp_path / "a.pth"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a/data.pkl", protocol_2(*opcodes))
+    if not message:  # an empty shell, whatever is asked of it
+        assert read_checkpoint(path, part="model") == {}
+        return
+    with pytest.raises(InputError, match=rf"a.pth: was refused: it {message}.*nothing of it was executed"):
+        read_checkpoint(path, part="model")
+
+
+def test_what_configurations_are_made_of_is_an_empty_shell(tmp_path: Path) -> None:
+    harmless = b"ccopy_reg\n_reconstructor\ncomegaconf.base\nMetadata\nc__builtin__\nobject\nN\x87R"
+    with zipfile.ZipFile(tmp_path / "a.pth", "w") as archive:
+        archive.writestr("a/data.pkl", protocol_2(harmless, b"}c__builtin__\nlong\nc__builtin__\ndict\nsb"))
+    assert read_checkpoint(tmp_path / "a.pth", part="model") == {}
+
+
+def test_a_state_of_training_without_weights(tmp_path: Path) -> None:
+    torch.save({"optimizer": {"state": {}}, "epoch": 3}, tmp_path / "a.pth")
+    with pytest.raises(InputError, match=r"has no part 'model'; it holds: optimizer, epoch"):
+        open_checkpoint(tmp_path / "a.pth", part="model")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a.pth: there is no such file"):
+        open_checkpoint(tmp_path / "a.pth")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from genius.encode.clip_preprocess import Preprocessing
+from genius.encode.clip_preprocess import CROP_OFFSET, Preprocessing
 from genius.errors import InputError
 from tests.encode.small_clip import CLIP_PREPROCESSING, CLIP_SIDE, SIGLIP_PREPROCESSING, noise
 
@@ -24,6 +24,19 @@ def test_small_and_long_images() -> None:
     np.testing.assert_allclose(pixels, middle, atol=1e-6)
 
 
+@pytest.mark.parametrize("margin", range(1, 9))
+def test_a_crop_begins_where_torchvision_s_does(margin: int) -> None:
+    """At the rounded half of the margin, halves to the even number; by Hugging Face's rule, at the lower."""
+    columns = np.arange(CLIP_SIDE + margin, dtype=np.uint8)
+    image = Image.fromarray(np.tile(columns[None, :, None], (CLIP_SIDE, 1, 3)))
+    config = {**CLIP_PREPROCESSING, "do_resize": False, "do_normalize": False, "do_rescale": False}
+    even = Preprocessing.parse({**config, CROP_OFFSET: "even"}, "clip")
+    assert even.pixels(image)[0, 0, 0] == round(margin / 2.0)
+    usual = Preprocessing.parse(config, "clip")
+    assert usual.pixels(image)[0, 0, 0] == margin // 2
+    assert "crop_offset" in even.described() and "crop_offset" not in usual.described()
+
+
 def test_other_modes_become_rgb() -> None:
     preprocessing = Preprocessing.parse(SIGLIP_PREPROCESSING, "siglip")
     grey = noise(30, 30).convert("L")
@@ -38,6 +51,7 @@ def test_other_modes_become_rgb() -> None:
         ({"image_mean": None}, "how pictures are prepared"),
         ({"resample": 77}, "how pictures are prepared"),
         ({"do_center_crop": False}, "pictures of different sizes"),
+        ({CROP_OFFSET: "odd"}, "a crop offset 'odd', which is not known"),
     ],
 )
 def test_preprocessing_that_is_not_understood(change: dict[str, Any], message: str) -> None:

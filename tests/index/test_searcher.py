@@ -15,7 +15,10 @@ from genius.index.query import ANY, QueryBatch
 from genius.index.searcher import RankedItems, RankedPath, Searcher
 from genius.index.segments import Block, Segment, SegmentFormat
 from genius.quantize.quantizer import Quantizer
-from genius.search.engine import MODES, Mode
+from genius.quantize.search_settings import SearchSettings
+from genius.search.codes import PackedCodes
+from genius.search.engine import MODES, Engine, Mode
+from genius.search.segment_view import SegmentView
 from tests.index.made_up import FP16, GIVEN, LEARNED, NO_MODALITY_CODE, NONE, WIDTH, made_up_block, quantized
 
 NO_TOMBSTONES = np.zeros(0, np.int64)
@@ -168,6 +171,35 @@ def test_the_plain_ranking_may_be_by_code_score(
         if mode == "scan":
             wanted = pool.wanted(int(queries.want[query]))
             np.testing.assert_allclose(plain, np.sort(sq_distances[wanted])[:k], atol=1e-4)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1000), SIZES, st.integers(1, 40), st.integers(1, 9))
+def test_as_the_reference_code_searches(seed: int, sizes: list[int], k: int, beams: int) -> None:
+    """In the mode `paper` beams are not widened, items of one code come as they were added, no first code is
+    forced, and queries are rounded to 16 bits."""
+    pool = make_pool(seed, sizes, LEARNED)
+    pool.searcher._settings = SearchSettings(
+        force_modality=False, widen=False, bucket_order="added", query_bits=16
+    )
+    queries = random_queries(seed, 2, LEARNED, [ANY])
+    queries = replace(queries, modality_code=np.full(2, ANY), embedding_weights=np.ones(2, np.float32))
+    packed, order = PackedCodes.build(pool.codes, LEARNED.sizes, LEARNED.semantic)
+    engine = Engine([SegmentView(packed, item_keys=pool.item_keys[order])], pool.geometry)
+    result = engine.find(queries.vectors, k=0, beams=beams, mode="paper").beams
+    for query, ranked in enumerate(pool.searcher.search(queries, k, beams, "paper")):
+        runs = range(result.bounds[query], result.bounds[query + 1])
+        keys = [
+            np.sort(pool.item_keys[order][result.starts[0, run] : result.ends[0, run]]).tolist()
+            for run in runs
+        ]
+        plain = [key for bucket in keys for key in bucket]
+        assert ranked.item_keys[ranked.plain].tolist() == plain[:k]
+        assert ranked.num_candidates == len(plain)
+        rows = np.searchsorted(pool.item_keys, np.sort(plain))
+        rounded = queries.embeddings[query].astype(np.float16).astype(np.float32)
+        scores = pool.embeddings[rows].astype(np.float32) @ rounded
+        np.testing.assert_allclose(ranked.scores[ranked.reranked], -np.sort(-scores)[:k], atol=1e-5)
 
 
 @settings(max_examples=40)

@@ -8,19 +8,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genius.encode.onnx_export import export
 from genius.errors import InputError
 from genius.quantize.fusion import Fusion, FusionSettings
 from genius.runtime import session
+from genius.train.model_writer import fusion_graph
 
 WIDTH, HIDDEN = 6, 5
-NAMES = ("embeddings", "image", "has_image", "text", "has_text")
+PUBLISHED: dict[str, Any] = {"raw": True, "share_of": "text", "share_hidden": 9, "mix_hidden": 7}
 
 
-def fusion(with_embedding: bool, seed: int = 0, width: int = 0) -> Fusion:
+def fusion(with_embedding: bool, seed: int = 0, width: int = 0, **settings: Any) -> Fusion:
     """A fusion in use, its last layers no longer zero."""
     torch.manual_seed(seed)
-    network = Fusion(WIDTH, FusionSettings(hidden=HIDDEN, width=width, with_embedding=with_embedding))
+    network = Fusion(
+        WIDTH, FusionSettings(hidden=HIDDEN, width=width, with_embedding=with_embedding, **settings)
+    )
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return network.eval()
@@ -42,6 +44,8 @@ def records(count: int, seed: int = 0) -> dict[str, torch.Tensor]:
             "has_image": has_image,
             "text": parts["text"],
             "has_text": has_text,
+            "image_length": random.uniform(0.5, 3, count).astype(np.float32),
+            "text_length": random.uniform(0.5, 3, count).astype(np.float32),
         }.items()
     }
 
@@ -56,11 +60,14 @@ def by_hand(network: Fusion, inputs: dict[str, torch.Tensor]) -> np.ndarray:
 
     x = np.where(values["has_image"][:, None], values["image"], 0.0)
     y = np.where(values["has_text"][:, None], values["text"], 0.0)
+    if network.settings.raw:
+        x, y = x * values["image_length"][:, None], y * values["text_length"][:, None]
     projected = [layer("text_projection", y), layer("image_projection", x)]
     if network.settings.with_embedding:
         projected.append(layer("embedding_projection", values["embeddings"]))
     u = np.maximum(np.concatenate(projected, axis=1), 0)
     share = 1 / (1 + np.exp(-layer("share.2", np.maximum(layer("share.0", u), 0))))
+    share = share if network.settings.share_of == "image" else 1 - share
     z = share * x + (1 - share) * y
     z = z + values["embeddings"] if network.settings.with_embedding else z
     if network.settings.width:
@@ -76,6 +83,18 @@ def test_the_formula(with_embedding: bool, width: int) -> None:
     vectors = network(**inputs).detach().numpy()
     np.testing.assert_allclose(vectors, by_hand(network, inputs), atol=2e-6)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_formula_in_each_of_the_published_ways(name: str) -> None:
+    network, inputs = fusion(False, **{name: PUBLISHED[name]}), records(50)
+    vectors = network(**inputs).detach().numpy()
+    np.testing.assert_allclose(vectors, by_hand(network, inputs), atol=2e-6)
+    assert np.abs(vectors - fusion(False)(**inputs).detach().numpy()).max() > 0.01
+    assert (len(network.mix[0].weight), len(network.share[0].weight)) == (
+        PUBLISHED[name] if name == "mix_hidden" else 2 * HIDDEN,
+        PUBLISHED[name] if name == "share_hidden" else HIDDEN,
+    )
 
 
 @given(st.booleans(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e30, float("nan"), float("inf")]))
@@ -113,13 +132,17 @@ def test_narrower_vectors_start_from_what_queries_tell_apart() -> None:
     assert lost == pytest.approx(np.square(np.linalg.svd(queries)[1][3:]).sum(), rel=1e-4)
 
 
-@pytest.mark.parametrize("width", [0, 4])
-def test_the_exported_graph_gives_the_same(width: int) -> None:
-    network = fusion(with_embedding=True, width=width)
-    graph = session(export(network, {name: records(3)[name] for name in NAMES}, ["vectors"]))
+@pytest.mark.parametrize("settings", [{}, {"width": 4}, PUBLISHED])
+def test_the_exported_graph_gives_the_same(settings: dict[str, Any]) -> None:
+    network = fusion(with_embedding=settings is not PUBLISHED, **settings)
+    graph = session(fusion_graph(network))
+    names = [declared.name for declared in graph.get_inputs()]
+    assert ("embeddings" in names, "image_length" in names) == (
+        (False, True) if settings is PUBLISHED else (True, False)
+    )
     for count in (1, 40):
         inputs = records(count, seed=9)
-        (vectors,) = graph.run(["vectors"], {name: value.numpy() for name, value in inputs.items()})
+        (vectors,) = graph.run(["vectors"], {name: inputs[name].numpy() for name in names})
         np.testing.assert_allclose(vectors, network(**inputs).detach().numpy(), atol=1e-5)
 
 
@@ -129,3 +152,5 @@ def test_bad_settings(wrong: dict[str, Any]) -> None:
         InputError, match="hidden should be at least 1, width at least 0, and dropout a share"
     ):
         FusionSettings(**wrong)
+    with pytest.raises(InputError, match="mix_hidden and share_hidden should be at least 0"):
+        FusionSettings(share_hidden=-1)

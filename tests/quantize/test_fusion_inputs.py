@@ -25,11 +25,17 @@ def rows(kinds: list[str], seed: int, dtype: type = np.float32) -> tuple[FusionI
         "text": np.where(both, text, embeddings),
         "has_text": has_text,
     }
-    return FusionInputs.from_parts(embeddings, (image, has_image), (text, has_text)), expected
+    lengths = None
+    if seed % 2:  # some blocks have features of unit length
+        lengths = random.random((len(kinds), 2)).astype(np.float32)
+    both_lengths = np.ones((len(kinds), 2), np.float32) if lengths is None else lengths
+    expected |= {"image_length": both_lengths[:, 0], "text_length": both_lengths[:, 1]}
+    return FusionInputs.from_parts(embeddings, (image, has_image), (text, has_text), lengths), expected
 
 
 def check(inputs: dict[str, np.ndarray], expected: dict[str, np.ndarray], chosen: np.ndarray | slice) -> None:
-    assert list(inputs) == ["embeddings", "image", "has_image", "text", "has_text"]
+    names = ["embeddings", "image", "has_image", "text", "has_text", "image_length", "text_length"]
+    assert list(inputs) == names
     for name, value in expected.items():
         np.testing.assert_array_equal(inputs[name], value[chosen])
         assert inputs[name].dtype == (bool if name.startswith("has") else np.float32)

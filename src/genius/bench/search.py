@@ -13,7 +13,6 @@ import numpy as np
 from genius.data.records import MODALITIES, Item, Query
 from genius.decode.onnx_decoder import Precision
 from genius.display import Table
-from genius.index.decoders import Decoders
 from genius.index.index import Index
 from genius.index.query import SearchOptions, TargetedQuery, embed_queries
 from genius.index.searcher import both_rankings
@@ -82,7 +81,7 @@ class _TimedSearch:
 
     @classmethod
     def of(cls, index: Index, options: SearchOptions) -> _TimedSearch:
-        chosen = Decoders(index.model).choose(options.mode, options.decoder, options.precision)
+        chosen = index.decoder(options.mode, options.decoder, options.precision)
         return cls(index, options, index.searcher.engine(chosen.decoder), options.ranks_by_codes(chosen.name))
 
     def time(self, query: Query) -> list[float]:

@@ -105,7 +105,7 @@ def measure_index_speed(
         world = world_of_index(index, settings.queries, settings.seed)
         learned = "decoder" in index.model.stages
         usable = [spec for spec in specs if learned or spec.precision is None]
-        return measure_world(world, systems.trained_decoders(index.model, usable), settings, usable)
+        return measure_world(world, systems.trained_decoders(index, usable), settings, usable)
 
 
 def synthetic_worlds(settings: SpeedSettings) -> Iterator[tuple[World, Path, Path]]:

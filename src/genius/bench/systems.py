@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from genius.bench.world import World
 from genius.decode.decoder import Decoder, DecodingState
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import OnnxDecoder, Precision
-from genius.model import Model
+from genius.index.index import Index
 from genius.search.beam import BEAMS
 from genius.search.engine import Engine, Mode
 
@@ -120,7 +121,14 @@ def write_network(folder: Path, vector_width: int, sizes: Sequence[int], *, pape
     from genius.decode.onnx_decoder import TABLE, WEIGHTS, graph_file
     from genius.decode.t5 import DecoderSettings, T5Decoder
 
-    t5_small = {"layers": 6, "width": 512, "heads": 8, "head_width": 64, "feed_forward": 2048, "prefix": 30}
+    t5_small: dict[str, Any] = {
+        "layers": 6,
+        "width": 512,
+        "heads": 8,
+        "head_width": 64,
+        "feed_forward": 2048,
+        "prefix": 30,
+    }
     settings = DecoderSettings(start_from_codebooks=False, **(t5_small if paper_sizes else {}))
     torch.manual_seed(0)
     network = T5Decoder(vector_width, sizes, settings).eval()
@@ -145,11 +153,13 @@ def stand_in_decoders(world: World, networks: Path, specs: Sequence[SystemSpec])
     return decoders
 
 
-def trained_decoders(model: Model, specs: Sequence[SystemSpec]) -> DecodersByPrecision:
-    """The decoders of a model that specs need, on one thread."""
-    decoders: dict[Precision | None, Decoder] = {None: _warm_geometry(model.geometry)}
+def trained_decoders(index: Index, specs: Sequence[SystemSpec]) -> DecodersByPrecision:
+    """The decoders of an index that specs need, on one thread."""
+    geometry = index.decoder("fast", "geometry").decoder
+    assert isinstance(geometry, Geometry)
+    decoders: dict[Precision | None, Decoder] = {None: _warm_geometry(geometry)}
     for precision in _precisions(specs):
-        decoders[precision] = model.learned_decoder(precision, threads=1)
+        decoders[precision] = index.model.learned_decoder(precision, threads=1)
     return decoders
 
 

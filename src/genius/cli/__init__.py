@@ -20,6 +20,7 @@ from genius.cli import (
     evaluate,
     fetch,
     fit,
+    import_model,
     index,
     search,
     serve,
@@ -36,7 +37,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     epilog="Every command has an example: genius COMMAND --help. --debug shows the traceback of an error.",
 )
-for command in (show, fetch, encode, fit, train, doctor, index, change, search, serve, evaluate, bench, demo):
+for command in (
+    show,
+    fetch,
+    encode,
+    fit,
+    import_model,
+    train,
+    doctor,
+    index,
+    change,
+    search,
+    serve,
+    evaluate,
+    bench,
+    demo,
+):
     command.register(app)
 
 

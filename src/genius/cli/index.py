@@ -105,6 +105,8 @@ def index(
         if embeddings and target.format.embeddings != embeddings:
             raise InputError(f"this index keeps {target.format.embeddings}: make another one", path=out)
         add_all(target, out, counted, strict=strict, workers=workers, replace=replace, failures=failures)
+        if target.model.quantizer.modality_code == "learned":
+            _show_first_codes(target)
     typer.echo(f"next: genius search {out} WORDS    (or: genius serve {out})")
 
 
@@ -115,6 +117,21 @@ def refuse_vectors(model: Model, vectors: Path | None) -> None:
 
     if vectors and not model.takes_vectors:
         raise InputError(VECTORS_ALONE, path=vectors)
+
+
+def _show_first_codes(index: Index) -> None:
+    """Print what each first code stands for, where that was learned: most of the items that have it."""
+    from genius.data.records import MODALITIES
+
+    counts = index.first_codes()
+    if (counts.sum(0) > 0).sum() < 2:
+        return
+    meanings = [
+        f"{code} {MODALITIES[int(row.argmax())].value} ({100 * row.max() / row.sum():.0f} %)"
+        for code, row in enumerate(counts)
+        if row.any()
+    ]
+    typer.echo(f"first codes were learned; most items with each are: {', '.join(meanings)}")
 
 
 def count_items(collections: Sequence[Collection]) -> list[Counted]:

@@ -18,7 +18,8 @@ class DecodingState(Protocol):
     """One beam search under way: a row for each living beam of each query."""
 
     def scores(self) -> np.ndarray:
-        """Log-probabilities float32 [rows, codes of the next level], normalised over the level's codes."""
+        """Log-probabilities float32 [rows, codes of the next level], normalised over the level's codes, or by
+        a network that was trained so over its whole vocabulary."""
 
     def advance(self, rows: np.ndarray, codes: np.ndarray) -> None:
         """Go one level down: keep these rows, each extended by its code.
@@ -63,6 +64,12 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return logits
 
 
+def log_sum_exp(logits: np.ndarray) -> np.ndarray:
+    """The logarithm of the summed exponentials of each row of logits [rows, codes], float32 [rows]."""
+    largest = logits.max(axis=1)
+    return np.asarray(largest + np.log(np.exp(logits - largest[:, None]).sum(axis=1)), np.float32)
+
+
 def open_decoder(
     file: Callable[[str], Path],
     vector_width: int,
@@ -78,10 +85,16 @@ def open_decoder(
     """
     from genius.decode.onnx_decoder import WEIGHTS, OnnxDecoder
 
+    network = described["network"]
     if device is None:
-        return OnnxDecoder.open(file, described["sizes"], precision=precision, threads=threads)
+        return OnnxDecoder.open(
+            file,
+            described["sizes"],
+            precision=precision,
+            threads=threads,
+            normalisation=network.get("normalisation", "level"),
+        )
     require("torch", "train", "decoding on a device")
     from genius.decode.torch_decoder import TorchDecoder
 
-    network = described["network"]
     return TorchDecoder.open(file(WEIGHTS), vector_width, described["sizes"], network, device)

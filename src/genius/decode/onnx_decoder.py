@@ -9,11 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from genius.decode.beam_tree import BeamTree, begin, offsets
-from genius.decode.decoder import log_softmax
+from genius.decode.decoder import log_softmax, log_sum_exp
 from genius.runtime import session
 
 Precision = Literal["fp32", "int8"]
 """Of the network's weights."""
+Normalisation = Literal["level", "vocabulary"]
+"""Over what log-probabilities are normalised: the codes of a level, or all tokens that the network knows."""
 Graphs = Mapping[str, bytes | str]
 """The graphs `prefix` and `step`, and in 8 bits those of heads, or their paths."""
 
@@ -49,13 +51,20 @@ class OnnxDecoder:
     Args:
         graphs: `prefix` and `step`, as `genius.decode.export` makes them; and those of heads, where logits
             are computed in 8 bits.
-        table: the embeddings of the start token and of all codes, [1 + codes, width].
+        table: the embeddings of the start token, of all codes, and of tokens that are no codes,
+            [tokens, width].
         sizes: codes by level.
         threads: of ONNX Runtime; by default one for each core.
+        normalisation: over what log-probabilities are normalised.
     """
 
     def __init__(
-        self, graphs: Graphs, table: np.ndarray, sizes: Sequence[int], threads: int | None = None
+        self,
+        graphs: Graphs,
+        table: np.ndarray,
+        sizes: Sequence[int],
+        threads: int | None = None,
+        normalisation: Normalisation = "level",
     ) -> None:
         self.sizes = tuple(sizes)
         self._prefix, self._step = session(graphs["prefix"], threads), session(graphs["step"], threads)
@@ -69,6 +78,10 @@ class OnnxDecoder:
             else:
                 # Embeddings leave the network shorter than they enter it, by the square root of their width.
                 self._heads.append(_head(np.ascontiguousarray(self._table[first : first + size].T) * scale))
+        self._other_head: Callable[[np.ndarray], np.ndarray] | None = None
+        if normalisation == "vocabulary":
+            no_codes = np.concatenate([self._table[:1], self._table[1 + sum(self.sizes) :]])
+            self._other_head = _head(np.ascontiguousarray(no_codes.T) * scale)
         self._keys_values = [output.name for output in self._prefix.get_outputs()]
         cached = next(given for given in self._step.get_inputs() if given.name.startswith(CACHE_INPUT))
         self._heads_shape: tuple[int, int] = cached.shape[1], cached.shape[3]
@@ -81,6 +94,7 @@ class OnnxDecoder:
         *,
         precision: Precision = "fp32",
         threads: int | None = None,
+        normalisation: Normalisation = "level",
     ) -> OnnxDecoder:
         """The decoder of a model, whose files `file` gives by name."""
         from safetensors import safe_open
@@ -90,7 +104,8 @@ class OnnxDecoder:
         names = ["prefix", "step"]
         if precision == "int8":
             names += [head_name(level) for level, size in enumerate(sizes) if size >= MANY]
-        return cls({name: str(file(graph_file(name, precision))) for name in names}, table, sizes, threads)
+        graphs = {name: str(file(graph_file(name, precision))) for name in names}
+        return cls(graphs, table, sizes, threads, normalisation)
 
     def begin(self, vectors: np.ndarray, modality_codes: np.ndarray | None = None) -> BeamTree:
         """Start with one row for each query vector [n, width], behind its modality code if that is given."""
@@ -125,7 +140,17 @@ class OnnxDecoder:
 
     def scores(self, hidden: np.ndarray, places: np.ndarray, level: int) -> np.ndarray:
         """Log-probabilities float32 [rows, codes] of a level."""
-        return log_softmax(self._heads[level](hidden.reshape(-1, hidden.shape[2])[places]))
+        rows = hidden.reshape(-1, hidden.shape[2])[places]
+        logits = self._heads[level](rows)
+        if self._other_head is None:
+            return log_softmax(logits)
+        # Level by level, so that the logits of a whole vocabulary are never in memory together.
+        total = np.logaddexp(log_sum_exp(logits), log_sum_exp(self._other_head(rows)))
+        for other, head in enumerate(self._heads):
+            if other != level:
+                total = np.logaddexp(total, log_sum_exp(head(rows)))
+        logits -= total[:, None]
+        return logits
 
 
 def _head(vectors: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

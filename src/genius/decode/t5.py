@@ -1,8 +1,9 @@
 """The learned decoder's network: a T5 decoder that reads a query's vector and writes its code (paper §4.3).
 
 The vector becomes a prefix of N vectors, which every layer reads by cross-attention. The decoder's input is a
-start token and the codes so far; its output is compared with the embeddings of the next level's codes only.
-Every code of every level has one embedding, used for input and output.
+start token and the codes so far; its output is compared with the embeddings of the next level's codes only,
+or as in the reference code with those of all levels' codes and of the special tokens (`normalisation`). Every
+code of every level has one embedding, used for input and output.
 
 Rows stand in a tree: each sees those above it, at their distance, and no others. A known code (teacher
 forcing) is a tree without branches; the beams of a search are a tree with branches, never copied or
@@ -22,6 +23,7 @@ from torch import nn
 from torch.nn import functional
 
 from genius.decode.beam_tree import START, offsets
+from genius.decode.onnx_decoder import Normalisation
 from genius.errors import InputError
 
 MASKED = -1e9
@@ -57,6 +59,12 @@ class DecoderSettings:
     buckets: int = 32
     """Of distances between positions, half of them for single distances."""
     max_distance: int = 128
+    normalisation: Normalisation = "level"
+    """Whether probabilities of codes add up to 1 over their level, or as in the reference code over the whole
+    `vocabulary`."""
+    special_tokens: int = 0
+    """Tokens of the vocabulary besides the start token and the codes; T5 has two, for the end and for what is
+    unknown."""
 
     def __post_init__(self) -> None:
         sizes = (self.layers, self.width, self.heads, self.head_width, self.feed_forward, self.prefix)
@@ -67,6 +75,8 @@ class DecoderSettings:
             )
         if not 0 <= self.dropout < 1 or self.start_scale <= 0:
             raise InputError("dropout should be a share below 1, and start_scale above 0")
+        if self.special_tokens < 0:
+            raise InputError("special_tokens should be at least 0")
         if self.buckets < 2 or self.max_distance <= self.buckets // 2:
             raise InputError("buckets should be at least 2, and max_distance above half of them")
 
@@ -92,7 +102,7 @@ class T5Decoder(nn.Module):
         self.vector_width, self.sizes, self.settings = vector_width, tuple(sizes), settings
         self.offsets = offsets(self.sizes)
         width, hidden, out = settings.width, settings.prefix_hidden, settings.prefix * settings.width
-        self.codes = nn.Embedding(1 + sum(self.sizes), width)
+        self.codes = nn.Embedding(1 + sum(self.sizes) + settings.special_tokens, width)
         self.prefix: nn.Module = nn.Linear(vector_width, out)
         if hidden:
             self.prefix = nn.Sequential(nn.Linear(vector_width, hidden), nn.ReLU(), nn.Linear(hidden, out))
@@ -104,7 +114,11 @@ class T5Decoder(nn.Module):
         self._init_weights(codebooks)
 
     def forward(self, vectors: torch.Tensor, codes: torch.Tensor) -> list[torch.Tensor]:
-        """Logits [n, codes] of each level, given the codes [n, levels] before it (teacher forcing)."""
+        """Logits of each level, given the codes [n, levels] before it (teacher forcing).
+
+        They are of what probabilities are normalised over: the level's codes [n, codes], or the vocabulary
+        [n, tokens]; `targets` says where the codes are among them.
+        """
         levels = len(self.sizes)
         starts = torch.tensor(self.offsets[:-1], dtype=torch.long, device=codes.device)
         tokens = functional.pad(codes[:, : levels - 1] + starts, (1, 0), value=START)
@@ -112,7 +126,15 @@ class T5Decoder(nn.Module):
         distances = chain[:, None] - chain
         distances = torch.where(distances < 0, levels, distances)[None]
         hidden, _ = self.step(self.codes(tokens), distances, self.encode_prefix(vectors), None)
+        if self.settings.normalisation == "vocabulary":
+            return list(self.token_logits(hidden).unbind(1))
         return [self.logits(hidden[:, level], level) for level in range(levels)]
+
+    def targets(self, codes: torch.Tensor) -> torch.Tensor:
+        """The numbers of codes [n, levels] among the logits that `forward` gives."""
+        if self.settings.normalisation == "level":
+            return codes
+        return codes + torch.tensor(self.offsets, dtype=torch.long, device=codes.device)
 
     def encode_prefix(self, vectors: torch.Tensor) -> Cache:
         """Keys and values of every layer's cross-attention, computed once from vectors [n, vector_width]."""
@@ -142,6 +164,18 @@ class T5Decoder(nn.Module):
         first = self.offsets[level]
         codes = self.codes.weight[first : first + self.sizes[level]]
         return functional.linear(hidden * self.settings.width**-0.5, codes)
+
+    def token_logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Logits [..., tokens] of the start token, all codes and the special tokens, of hidden rows
+        [..., width]."""
+        return functional.linear(hidden * self.settings.width**-0.5, self.codes.weight)
+
+    def log_probs(self, hidden: torch.Tensor, level: int) -> torch.Tensor:
+        """Log-probabilities [n, codes] of a level's codes, of hidden rows [n, width]."""
+        logits = self.logits(hidden, level)
+        if self.settings.normalisation == "level":
+            return logits.log_softmax(1)
+        return logits - self.token_logits(hidden).logsumexp(1, keepdim=True)
 
     def position_bias(self) -> torch.Tensor:
         """What attention adds for each distance [levels + 1, heads]; the last masks rows not above."""

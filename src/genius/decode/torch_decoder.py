@@ -96,7 +96,7 @@ class TorchDecoder:
     def scores(self, hidden: torch.Tensor, places: np.ndarray, level: int) -> np.ndarray:
         """Log-probabilities float32 [rows, codes] of a level."""
         rows = hidden.flatten(0, 1)[self._tensor(places)]
-        scores: np.ndarray = self.network.logits(rows, level).log_softmax(1).cpu().numpy()
+        scores: np.ndarray = self.network.log_probs(rows, level).cpu().numpy()
         return scores
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:

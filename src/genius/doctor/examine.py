@@ -58,7 +58,7 @@ def examine(
     members = np.array([pool.numbers[id] for id in item_ids], np.int64)
     items = _code_items(model, embedded, members)
     tasks = tuple(_code_queries(model, embedded, task, members) for task in samples)
-    health = measure(items, tasks, model.geometry, code_spec, seed=seed)
+    health = measure(items, tasks, model.geometry_for(items.embeddings, items.codes), code_spec, seed=seed)
     return Examination(tree, split, item_ids, items, tasks, health, judge(health))
 
 

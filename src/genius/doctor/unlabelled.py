@@ -106,7 +106,8 @@ def _searcher(model: Model, vectors: np.ndarray, embeddings: np.ndarray, modalit
     )
     no_tombstones = np.zeros(0, np.int64)
     segment = Segment.in_memory(block, format)
-    return Searcher(model.geometry, quantizer, [segment], no_tombstones)
+    geometry = model.geometry_for(embeddings, codes)
+    return Searcher(geometry, quantizer, [segment], no_tombstones, settings=model.search_settings)
 
 
 def _best(result: RankedItems, reranked: bool) -> np.ndarray:

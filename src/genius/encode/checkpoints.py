@@ -2,11 +2,15 @@
 
 Reads safetensors and PyTorch's two formats (the zip and the older one) without torch. PyTorch's files are
 pickles; here a pickle may only name what is in the lists below, so the worst that a hostile file can do is to
-be refused. Tensors are read lazily: of a checkpoint with optimizer state, only the weights.
+be refused. What a configuration or an optimizer is made of becomes empty shells.
+
+Tensors are read when they are asked for: of a checkpoint with optimizer state, only the weights; and names
+and shapes can be checked before a single number is read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import pickle
@@ -15,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
@@ -39,20 +43,33 @@ _DTYPES = {
     "ByteStorage": "u1",
     "BoolStorage": "?",
 }
-_INERT_ROOTS = ("omegaconf", "argparse", "numpy", "builtins", "typing", "_codecs", "pathlib")
+_INERT_ROOTS = ("omegaconf", "argparse", "numpy", "typing", "_codecs", "pathlib")
 """Modules of the configurations and optimizers in checkpoints: their objects become empty shells."""
-_DANGEROUS = {
-    "builtins.__import__",
-    "builtins.breakpoint",
-    "builtins.compile",
-    "builtins.eval",
-    "builtins.exec",
-    "builtins.getattr",
-    "builtins.globals",
-    "builtins.open",
-    "builtins.setattr",
-    "builtins.vars",
+_INERT_NAMES = {
+    *("builtins.bool", "builtins.bytearray", "builtins.bytes", "builtins.complex", "builtins.dict"),
+    *("builtins.float", "builtins.frozenset", "builtins.int", "builtins.list", "builtins.object"),
+    *("builtins.range", "builtins.set", "builtins.slice", "builtins.str", "builtins.tuple"),
+    *("collections.defaultdict", "copyreg._reconstructor"),
 }
+"""Types that configurations name, and what rebuilds an object of one: shells, too."""
+_OLD_MODULES = {"__builtin__": "builtins", "copy_reg": "copyreg", "exceptions": "builtins"}
+_OLD_NAMES = {
+    "builtins.long": "builtins.int",
+    "builtins.unicode": "builtins.str",
+    "builtins.xrange": "builtins.range",
+}
+"""What modules and types are called in pickles of protocol 2, which PyTorch writes."""
+
+
+class StoredTensor(Protocol):
+    """A tensor of a checkpoint that is not read yet."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+
+    def read(self) -> np.ndarray:
+        """Its numbers. Raises InputError if the file is damaged there."""
 
 
 def read_checkpoint(path: Path | str, *, part: str | None = None) -> dict[str, np.ndarray]:
@@ -60,35 +77,86 @@ def read_checkpoint(path: Path | str, *, part: str | None = None) -> dict[str, n
 
     Raises InputError if the file is no checkpoint, is damaged, or holds anything but data.
     """
+    return {name: tensor.read() for name, tensor in open_checkpoint(path, part=part).items()}
+
+
+def open_checkpoint(path: Path | str, *, part: str | None = None) -> dict[str, StoredTensor]:
+    """The same without their numbers, which each tensor reads by itself.
+
+    A file of safetensors has no parts. Raises InputError as `read_checkpoint` does.
+    """
     path = Path(path)
+    with _refusals(path), path.open("rb") as file:
+        start = file.read(16)
+        if start[8:9] == b"{":
+            return _open_safetensors(path)
+        file.seek(0)
+        content = _read_zip(file) if start[:4] == b"PK\x03\x04" else _read_legacy(file)
+        return {name: _TensorOfFile(path, tensor) for name, tensor in _named_tensors(content, part).items()}
+
+
+@contextlib.contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    """Whatever is wrong with the file as an InputError that names it."""
     try:
-        with path.open("rb") as file:
-            start = file.read(16)
-            if start[8:9] == b"{":
-                return _read_safetensors(path)
-            file.seek(0)
-            if start[:4] == b"PK\x03\x04":
-                return _named_tensors(_read_zip(file), part, path)
-            return _named_tensors(_read_legacy(file), part, path)
+        yield
     except InputError as error:
-        raise error.at(path) from None
+        raise (error if error.path else error.at(path)) from None
+    except FileNotFoundError:
+        raise InputError("there is no such file", path=path) from None
     except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise InputError(f"is no checkpoint that can be read safely ({error})", path=path) from error
     except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
-        raise InputError(f"is no checkpoint, or a damaged one ({error})", path=path) from error
+        raise InputError(
+            f"is no checkpoint, or a damaged one ({error}): a download that broke off looks like this",
+            path=path,
+        ) from error
 
 
-def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+def _open_safetensors(path: Path) -> dict[str, StoredTensor]:
+    from safetensors import SafetensorError, safe_open
 
     try:
-        return dict(load_file(path))
+        with safe_open(path, "numpy") as file:
+            names = list(file.keys())
+            return {name: _SafeTensor(path, name, tuple(file.get_slice(name).get_shape())) for name in names}
     except SafetensorError as error:
         raise InputError(f"is no whole safetensors file ({error})") from error
 
 
-def _named_tensors(content: Any, part: str | None, path: Path) -> dict[str, np.ndarray]:
+@dataclass(frozen=True)
+class _SafeTensor:
+    """A tensor in a file of safetensors."""
+
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+
+    def read(self) -> np.ndarray:
+        from safetensors import safe_open
+
+        with _refusals(self.path), safe_open(self.path, "numpy") as file:
+            tensor: np.ndarray = file.get_tensor(self.name)
+        return tensor
+
+
+@dataclass(frozen=True)
+class _TensorOfFile:
+    """A tensor in one of PyTorch's files."""
+
+    path: Path
+    tensor: _Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.tensor.shape
+
+    def read(self) -> np.ndarray:
+        with _refusals(self.path):
+            return self.tensor.read()
+
+
+def _named_tensors(content: Any, part: str | None) -> dict[str, _Tensor]:
     if part is not None:
         if not isinstance(content, dict) or part not in content:
             held = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
@@ -96,7 +164,7 @@ def _named_tensors(content: Any, part: str | None, path: Path) -> dict[str, np.n
         content = content[part]
     if not isinstance(content, dict):
         raise InputError(f"holds a {type(content).__name__} instead of named tensors")
-    return {str(name): value.read() for name, value in content.items() if isinstance(value, _Tensor)}
+    return {str(name): value for name, value in content.items() if isinstance(value, _Tensor)}
 
 
 # --- PyTorch's files --------------------------------------------------------------------------------
@@ -134,7 +202,7 @@ class _Tensor:
 
 
 def _tensor(storage: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> _Tensor:
-    """Called by PyTorch's files to make a tensor; a view that leaves its storage is refused."""
+    """A tensor as PyTorch's files describe it; a view that leaves its storage is refused."""
     numbers = (offset, *shape, *strides)
     if not isinstance(storage, _Storage) or not all(isinstance(n, int) and n >= 0 for n in numbers):
         raise InputError("holds a malformed tensor")
@@ -146,6 +214,19 @@ def _tensor(storage: Any, offset: int, shape: tuple[int, ...], strides: tuple[in
 
 def _parameter(tensor: Any, *_: Any) -> Any:
     return tensor
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function that files may call; unlike a bare one it can't be given another state by them."""
+
+    call: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.call(*arguments)
+
+    def __setstate__(self, state: Any) -> None:
+        raise InputError("was refused: it tries to change what reads it; nothing of it was executed")
 
 
 class _Inert:
@@ -170,9 +251,8 @@ class _Inert:
 
 _ALLOWED: dict[str, Any] = {
     "collections.OrderedDict": OrderedDict,
-    "collections.defaultdict": _Inert,
-    "torch._utils._rebuild_tensor_v2": _tensor,
-    "torch._utils._rebuild_parameter": _parameter,
+    "torch._utils._rebuild_tensor_v2": _Function(_tensor),
+    "torch._utils._rebuild_parameter": _Function(_parameter),
     "torch.Size": tuple,
 }
 
@@ -185,13 +265,14 @@ class _DataUnpickler(pickle.Unpickler):
         self._storage = storage
 
     def find_class(self, module: str, name: str) -> Any:
-        full = f"{module}.{name}"
+        module = _OLD_MODULES.get(module, module)
+        full = _OLD_NAMES.get(f"{module}.{name}", f"{module}.{name}")
         if full in _ALLOWED:
             return _ALLOWED[full]
         if module == "torch" and name in _DTYPES:
             return name
         inert = module.partition(".")[0] in _INERT_ROOTS or (module == "torch" and name.islower())
-        if inert and full not in _DANGEROUS:
+        if inert or full in _INERT_NAMES:
             return _Inert
         raise InputError(f"was refused: it asks for {full}, which is no data; nothing of it was executed")
 
@@ -215,9 +296,12 @@ def _read_zip(file: BinaryIO) -> Any:
     if index is None or archive.getinfo(index).file_size > MAX_PICKLE_BYTES:
         raise InputError("is a zip file, but no checkpoint")
     folder = index.removesuffix("data.pkl") + "data/"
+    made_before: dict[str, _Storage] = {}
 
     def storage(pid: tuple[Any, ...]) -> _Storage:
-        made = _new_storage(pid)
+        if pid[2] in made_before:
+            return made_before[pid[2]]
+        made = made_before[pid[2]] = _new_storage(pid)
         member = archive.getinfo(f"{folder}{pid[2]}")
         stored = member.compress_type == zipfile.ZIP_STORED  # PyTorch never compresses; a bomb would
         if not stored or member.file_size != made.count * np.dtype(made.dtype).itemsize:

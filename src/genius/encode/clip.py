@@ -6,6 +6,7 @@ for CLIP to the longest of a batch, for SigLIP always to the full length.
 
 from __future__ import annotations
 
+import html
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -116,7 +117,7 @@ class Clip:
         if not len(texts):
             return []
         with self._tokenizing:
-            tokens = self.tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
+            tokens = self.tokenizer(self._cleaned(texts), truncation=False, verbose=False)["input_ids"]
         return [len(ids) > self.text_length for ids in tokens]
 
     def tokenize(self, texts: Sequence[str], *, full: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
@@ -151,8 +152,12 @@ class Clip:
         if len(texts) == 0:
             return []
         with self._tokenizing:
-            tokens = self.tokenizer(list(texts), truncation=True, max_length=self.text_length)
+            tokens = self.tokenizer(self._cleaned(texts), truncation=True, max_length=self.text_length)
         return tokens["input_ids"]  # type: ignore[no-any-return]
+
+    def _cleaned(self, texts: Sequence[str]) -> list[str]:
+        """Texts as the model was trained to read them."""
+        return list(texts) if self._folder.text_cleaning == "none" else [openai_text(text) for text in texts]
 
     def _padded(self, tokens: list[list[int]], full: bool) -> tuple[torch.Tensor, torch.Tensor]:
         torch = require("torch", "clip", PURPOSE)
@@ -179,6 +184,15 @@ class ClipLoader:
     def __call__(self, threads: int) -> Clip:
         """The encoder, using this many threads."""
         return Clip.open(self.source, device=self.device, dtype=self.dtype, threads=threads)
+
+
+def openai_text(text: str) -> str:
+    """A text as OpenAI's CLIP cleans it: mended by ftfy, HTML unescaped twice, blanks made single.
+
+    Its tokenizer then lowers it, as every tokenizer of a CLIP does.
+    """
+    ftfy = require("ftfy", "clip", "reading texts as OpenAI's CLIP does")
+    return " ".join(html.unescape(html.unescape(ftfy.fix_text(text))).split())
 
 
 def _check_device(torch: Any, device: str) -> None:

@@ -7,9 +7,9 @@ import hashlib
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import orjson
 
@@ -32,6 +32,11 @@ TOKENIZER_FILES = (
     "special_tokens_map.json",
     "added_tokens.json",
 )
+
+TextCleaning = Literal["none", "openai"]
+"""What is done to texts before the tokenizer gets them: nothing, or what OpenAI's CLIP does."""
+TEXT_CLEANING = "genius_text_cleaning"
+"""The key of a preprocessor's configuration that says it; other programs ignore it."""
 
 _SAFE_WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 _OLD_WEIGHTS = "pytorch_model.bin"
@@ -76,6 +81,7 @@ class ClipFolder:
     config: Json
     preprocessing: Preprocessing
     tokenizer: Any
+    text_cleaning: TextCleaning = "none"
 
     @classmethod
     def open(cls, path: Path) -> ClipFolder:
@@ -93,7 +99,11 @@ class ClipFolder:
             raise InputError(
                 f"holds a model of type {kind!r}, not of {' or '.join(_MODULES)}{hint}", path=path
             )
-        return cls(path, config, _preprocessing(path, kind), open_tokenizer(path))
+        prepared = _preprocessor_config(path)
+        cleaning = prepared.get(TEXT_CLEANING, "none")
+        if cleaning not in get_args(TextCleaning):
+            raise InputError(f"asks for texts to be cleaned by {cleaning!r}, which is not known", path=path)
+        return cls(path, config, _preprocessing(path, kind), open_tokenizer(path), cleaning)
 
     def load(self, dtype: str) -> Any:
         """The torch module with the folder's weights. Raises InputError if some are missing or damaged."""
@@ -132,9 +142,11 @@ class ClipFolder:
             "format": FORMAT,
             "dtype": dtype,
             "config": _relevant(self.config),
-            "preprocessing": asdict(self.preprocessing),
+            "preprocessing": self.preprocessing.described(),
             "files": {file.name: record_of(file).sha256 for file in files},
         }
+        if self.text_cleaning != "none":
+            content["text_cleaning"] = self.text_cleaning
         return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
     def write(self, module: Any, out: Path, made_from: str) -> Path:
@@ -195,15 +207,23 @@ def _weights(folder: Path) -> list[Path]:
 
 
 def _preprocessing(folder: Path, kind: str) -> Preprocessing:
-    """The folder's preprocessing; newer releases of transformers may write it into the processor's file."""
-    path, combined = folder / "preprocessor_config.json", folder / "processor_config.json"
-    config: Any = None
-    if not path.exists() and combined.exists():
-        path, config = combined, _json(combined).get("image_processor")
+    """The folder's preprocessing of images."""
     try:
-        return Preprocessing.parse(config if isinstance(config, dict) else _json(path), kind)
+        return Preprocessing.parse(_preprocessor_config(folder), kind)
     except InputError as error:
-        raise error.at(path) from error.__cause__
+        raise (error if error.path else error.at(_preprocessor_file(folder))) from error.__cause__
+
+
+def _preprocessor_file(folder: Path) -> Path:
+    """Where it is written; newer releases of transformers may write it into the processor's file."""
+    path, combined = folder / "preprocessor_config.json", folder / "processor_config.json"
+    return combined if not path.exists() and combined.exists() else path
+
+
+def _preprocessor_config(folder: Path) -> Json:
+    content = _json(_preprocessor_file(folder))
+    inner = content.get("image_processor")
+    return inner if isinstance(inner, dict) else content
 
 
 def _json(path: Path) -> Json:

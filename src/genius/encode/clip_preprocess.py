@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Literal, get_args
 
 import numpy as np
 from PIL import Image
@@ -11,6 +13,9 @@ from PIL import Image
 from genius.errors import InputError
 from genius.storage import Json
 
+CropOffset = Literal["floor", "even"]
+CROP_OFFSET = "genius_crop_offset"
+"""The key of a preprocessor's configuration that says it; other programs ignore it."""
 _STEPS = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb"}
 _LONGEST = 8
 """Ratio of the sides; of a longer strip only the middle is resized, as the crop drops the rest anyway."""
@@ -27,6 +32,9 @@ class Preprocessing:
     scale: float
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    crop_offset: CropOffset = "floor"
+    """Where a crop begins if margins are odd: half a pixel lower, as in Hugging Face's code, or at the even
+    one, as in torchvision's, by which OpenAI's CLIP and all that was tuned from it were trained."""
 
     @classmethod
     def parse(cls, config: Json, kind: str) -> Preprocessing:
@@ -50,7 +58,17 @@ class Preprocessing:
         if crop is None and not isinstance(resize, tuple):
             raise InputError("leaves pictures of different sizes: a crop, or a height and a width are needed")
         scale = float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else 1.0
-        return cls(resize, crop, int(resample), scale, mean, std)
+        offset = config.get(CROP_OFFSET, "floor")
+        if offset not in get_args(CropOffset):
+            raise InputError(f"asks for a crop offset {offset!r}, which is not known here")
+        return cls(resize, crop, int(resample), scale, mean, std, offset)
+
+    def described(self) -> Json:
+        """All of it as JSON has it; what is usual is left out, so that older descriptions stay the same."""
+        described = asdict(self)
+        if self.crop_offset == "floor":
+            del described["crop_offset"]
+        return described
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -73,7 +91,7 @@ class Preprocessing:
         elif self.resize is not None:
             image = image.resize(self.resize[::-1], self.resample)
         if self.crop is not None:
-            image = _middle(image, *self.crop)
+            image = _middle(image, *self.crop, self.crop_offset)
         values = np.asarray(image)
         return np.stack([self._values[channel][values[..., channel]] for channel in range(3)])
 
@@ -91,12 +109,14 @@ def _size(size: int | Json) -> int | tuple[int, int]:
 def _resized(image: Image.Image, side: int, resample: int) -> Image.Image:
     short = min(image.size)
     if max(image.size) > _LONGEST * short:  # else a strip of 10 × 100,000 becomes gigabytes
-        image = _middle(image, *(min(n, _LONGEST * short) for n in reversed(image.size)))
+        width, height = (min(n, _LONGEST * short) for n in image.size)
+        image = _middle(image, height, width)
     width, height = (side if n == short else int(side * n / short) for n in image.size)
     return image.resize((width, height), resample)
 
 
-def _middle(image: Image.Image, height: int, width: int) -> Image.Image:
+def _middle(image: Image.Image, height: int, width: int, offset: CropOffset = "floor") -> Image.Image:
     """The middle of the image; what reaches beyond it is black."""
-    left, top = (image.width - width) // 2, (image.height - height) // 2
+    place = math.floor if offset == "floor" else round
+    left, top = place((image.width - width) / 2), place((image.height - height) / 2)
     return image.crop((left, top, left + width, top + height))

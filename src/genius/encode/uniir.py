@@ -17,12 +17,14 @@ import numpy as np
 import orjson
 
 from genius import storage
-from genius.encode.checkpoints import Weights, read_checkpoint
-from genius.encode.clip_folder import ARTIFACT, FORMAT, TOKENIZER_FILES, open_tokenizer
+from genius.encode.checkpoints import StoredTensor, Weights, open_checkpoint
+from genius.encode.clip_folder import ARTIFACT, FORMAT, TEXT_CLEANING, TOKENIZER_FILES, open_tokenizer
+from genius.encode.clip_preprocess import CROP_OFFSET
 from genius.errors import InputError, MismatchError
 from genius.storage import Json, record_of
 
 Shapes = dict[str, tuple[int, ...]]
+Tensors = Mapping[str, StoredTensor]
 
 PREFIX = "clip_model."
 HEAD_WIDTH = 64  # of every CLIP that OpenAI published; it can't be told from the shapes
@@ -64,34 +66,57 @@ def convert_uniir(checkpoint: Path | str, tokenizer_folder: Path | str, out: Pat
     and MismatchError if the tokenizer does not fit.
     """
     checkpoint, tokenizer_folder, out = Path(checkpoint), Path(tokenizer_folder), Path(out)
-    _check_tokenizer(tokenizer_folder)
-    try:
-        weights, config = map_weights(read_checkpoint(checkpoint, part="model"))
-    except InputError as error:
-        raise error.at(checkpoint) from error.__cause__
+    check_tokenizer(tokenizer_folder)
     made_from = {"checkpoint": record_of(checkpoint).sha256}
     with storage.create(out, kind=ARTIFACT, format=FORMAT, made_from=made_from) as draft:
-        _write(draft.folder, weights, config, tokenizer_folder)
-        draft.counts["weights"] = len(weights)
+        try:
+            tensors = open_checkpoint(checkpoint, part="model")
+            draft.counts["weights"] = write_clip(tensors, tokenizer_folder, draft.folder)
+        except InputError as error:
+            raise error.at(checkpoint) from error.__cause__
     return out
+
+
+def write_clip(tensors: Tensors, tokenizer_folder: Path, folder: Path) -> int:
+    """Write the CLIP of UniIR's tensors into a folder; returns how many weights it has.
+
+    Raises InputError as `clip_config` does, and MismatchError if the tokenizer does not fit.
+    """
+    config = clip_config(tensors)
+    _write_settings(folder, config, tokenizer_folder)
+    from safetensors.numpy import save_file
+
+    bare = {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items()}
+    weights = dict(_renamed(bare))
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return len(weights)
+
+
+def clip_config(tensors: Tensors | Weights) -> Json:
+    """The configuration of a CLIP as Hugging Face writes it, by the names and shapes of UniIR's tensors.
+
+    Raises InputError that names what is missing, too much, or of a wrong shape.
+    """
+    _refuse_other_models(tensors)
+    layers = {tower: _layer_count(tensors, tower) for tower in _TOWERS}
+    _check_names(tensors, layers)
+    shapes = {name.removeprefix(PREFIX): tuple(tensor.shape) for name, tensor in tensors.items()}
+    sizes = ClipSizes.of(shapes, layers)
+    _check_shapes(shapes, sizes.shapes())
+    return sizes.config()
 
 
 def map_weights(weights: Weights) -> tuple[dict[str, np.ndarray], Json]:
     """A CLIP's weights under Hugging Face's names, and its configuration, from UniIR's weights.
 
-    Raises InputError that names what is missing, too much, or of a wrong shape.
+    Raises InputError as `clip_config` does.
     """
-    _refuse_other_models(weights)
-    layers = {tower: _layer_count(weights, tower) for tower in _TOWERS}
-    _check_names(weights, layers)
-    bare = {name.removeprefix(PREFIX): value for name, value in weights.items()}
-    sizes = _Sizes.of(bare, layers)
-    _check_shapes(bare, sizes.shapes())
-    return dict(_renamed(bare)), sizes.config()
+    config = clip_config(weights)
+    return dict(_renamed({name.removeprefix(PREFIX): value for name, value in weights.items()})), config
 
 
 @dataclass(frozen=True)
-class _Sizes:
+class ClipSizes:
     """The sizes that determine the shapes of a CLIP's tensors."""
 
     joint: int
@@ -104,9 +129,11 @@ class _Sizes:
     layers: Mapping[str, int]
 
     @classmethod
-    def of(cls, bare: Weights, layers: Mapping[str, int]) -> _Sizes:
+    def of(cls, shapes: Shapes, layers: Mapping[str, int]) -> ClipSizes:
+        """The sizes by the shapes of a CLIP's tensors. Raises InputError where an axis is missing."""
+
         def size(name: str, axis: int) -> int:
-            shape = bare[name].shape
+            shape = shapes[name]
             if axis >= len(shape):
                 raise InputError(f"holds {PREFIX}{name} with shape {shape}, which is none of CLIP")
             return int(shape[axis])
@@ -189,7 +216,7 @@ def _layer_shapes(width: int) -> Shapes:
 # --- checks -----------------------------------------------------------------------------------------
 
 
-def _refuse_other_models(weights: Weights) -> None:
+def _refuse_other_models(weights: Mapping[str, object]) -> None:
     starts = {name.partition(".")[0] for name in weights}
     if "t5_layers" in starts:
         raise InputError(
@@ -203,12 +230,12 @@ def _refuse_other_models(weights: Weights) -> None:
         )
 
 
-def _layer_count(weights: Weights, tower: str) -> int:
+def _layer_count(weights: Mapping[str, object], tower: str) -> int:
     pattern = re.compile(re.escape(f"{PREFIX}{tower}.resblocks.") + r"(\d+)\.")
     return max(1, len({match[1] for name in weights if (match := pattern.match(name))}))
 
 
-def _check_names(weights: Weights, layers: Mapping[str, int]) -> None:
+def _check_names(weights: Mapping[str, object], layers: Mapping[str, int]) -> None:
     expected = {f"{PREFIX}{name}" for name in _OUTSIDE_LAYERS}
     for tower, count in layers.items():
         starts = [f"{PREFIX}{tower}.resblocks.{layer}." for layer in range(count)]
@@ -218,10 +245,10 @@ def _check_names(weights: Weights, layers: Mapping[str, int]) -> None:
         raise InputError(f"is not UniIR's CLIP-SF: {'; '.join(problems)}")
 
 
-def _check_shapes(bare: Weights, shapes: Shapes) -> None:
+def _check_shapes(given: Shapes, shapes: Shapes) -> None:
     for name, shape in shapes.items():
-        if bare[name].shape != shape:
-            raise InputError(f"holds {PREFIX}{name} with shape {bare[name].shape}, but {shape} is needed")
+        if given[name] != shape:
+            raise InputError(f"holds {PREFIX}{name} with shape {given[name]}, but {shape} is needed")
 
 
 def _listed(names: set[str], limit: int = 5) -> str:
@@ -229,7 +256,8 @@ def _listed(names: set[str], limit: int = 5) -> str:
     return ", ".join(sorted(names)[:limit]) + more
 
 
-def _check_tokenizer(folder: Path) -> None:
+def check_tokenizer(folder: Path) -> None:
+    """Raise InputError, with a way out, if a folder has no tokenizer of a CLIP."""
     files = {name for name in TOKENIZER_FILES if (folder / name).is_file()}
     if "tokenizer.json" not in files and not {"vocab.json", "merges.txt"} <= files:
         raise InputError(
@@ -243,8 +271,9 @@ def _check_tokenizer(folder: Path) -> None:
 # --- writing ----------------------------------------------------------------------------------------
 
 
-def _renamed(bare: Weights) -> Iterator[tuple[str, np.ndarray]]:
-    for name, tensor in bare.items():
+def _renamed(bare: Tensors | Weights) -> Iterator[tuple[str, np.ndarray]]:
+    for name, stored in bare.items():
+        tensor = stored if isinstance(stored, np.ndarray) else stored.read()
         value = np.array(tensor.T if name in _TRANSPOSED else tensor, np.float32, order="C")
         if name in _OUTSIDE_LAYERS:
             yield _OUTSIDE_LAYERS[name], value
@@ -260,9 +289,7 @@ def _renamed(bare: Weights) -> Iterator[tuple[str, np.ndarray]]:
             yield f"{start}{_IN_LAYERS[module]}.{kind}", value
 
 
-def _write(folder: Path, weights: dict[str, np.ndarray], config: Json, tokenizer_folder: Path) -> None:
-    from safetensors.numpy import save_file
-
+def _write_settings(folder: Path, config: Json, tokenizer_folder: Path) -> None:
     (folder / "config.json").write_bytes(orjson.dumps(config, option=orjson.OPT_INDENT_2))
     preprocessor = _preprocessor_config(config["vision_config"]["image_size"])
     (folder / "preprocessor_config.json").write_bytes(orjson.dumps(preprocessor, option=orjson.OPT_INDENT_2))
@@ -270,7 +297,6 @@ def _write(folder: Path, weights: dict[str, np.ndarray], config: Json, tokenizer
         if (tokenizer_folder / name).is_file():
             shutil.copyfile(tokenizer_folder / name, folder / name)
     _check_vocabulary(folder, config["text_config"], tokenizer_folder)
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def _check_vocabulary(folder: Path, text: Json, tokenizer_folder: Path) -> None:
@@ -294,4 +320,6 @@ def _preprocessor_config(side: int) -> Json:
         "rescale_factor": 1 / 255,
         "image_mean": MEAN,
         "image_std": STD,
+        CROP_OFFSET: "even",
+        TEXT_CLEANING: "openai",
     }

@@ -37,6 +37,7 @@ from genius.corpus.items import CorpusItems
 from genius.corpus.queries import TaskQueries
 from genius.corpus.records import RecordSource
 from genius.data.tasks import Task
+from genius.decode.geometry import Geometry
 from genius.encode.features import ABSENT
 from genius.evaluate.protocol import DEPTH, Rankings, System
 from genius.index.decoders import DecoderName, Decoders
@@ -150,6 +151,7 @@ class EngineSearch:
     def __init__(self, model: Model, coded: CodedCorpus, *, beams: int = BEAMS, want: bool = True) -> None:
         self._model, self._coded, self._beams, self._want = model, coded, beams, want
         self._decoders = Decoders(model)
+        self._geometry = PerPool(self._make_geometry)
         self._searcher = PerPool(self._make_searcher)
         self._last: dict[tuple[Task, bytes, EngineSettings], tuple[Rankings, Rankings]] = {}
 
@@ -174,7 +176,9 @@ class EngineSearch:
     def ranked_items(self, task: Task, members: np.ndarray, settings: EngineSettings) -> list[RankedItems]:
         """What is found for each query of a task; one search serves both rankings."""
         searcher, queries = self._searcher(members), self.queries(task)
-        decoder = self._decoders.choose(settings.mode, settings.decoder).decoder
+        decoder = self._decoders.choose(
+            settings.mode, settings.decoder, pool_geometry=lambda: self._geometry(members)
+        ).decoder
 
         def search(start: int) -> list[RankedItems]:
             return searcher.search(
@@ -206,8 +210,14 @@ class EngineSearch:
 
     def _make_searcher(self, members: np.ndarray) -> Searcher:
         model, segments = self._model, [pool_segment(self._model, self._coded, members)]
-        decoder, no_tombstones = self._decoders.choose("auto").decoder, np.zeros(0, np.int64)
-        return Searcher(decoder, model.quantizer, segments, no_tombstones)
+        no_tombstones = np.zeros(0, np.int64)
+        decoder = self._decoders.choose("auto", pool_geometry=lambda: self._geometry(members)).decoder
+        return Searcher(decoder, model.quantizer, segments, no_tombstones, settings=model.search_settings)
+
+    def _make_geometry(self, members: np.ndarray) -> Geometry:
+        """The geometry with a temperature that depends on the pool."""
+        embeddings = self._coded.embedded.items.embeddings
+        return self._model.geometry_for(embeddings[members], self._coded.codes[members])
 
 
 def pool_segment(model: Model, coded: CodedCorpus, members: np.ndarray) -> Segment:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.data.records import Item
+from genius.data.records import MODALITIES, Item
 from genius.errors import InputError
 from genius.index.segments import Segment, SegmentFormat
 from genius.index.snapshot import Snapshot
@@ -68,6 +68,15 @@ def cell_members(snapshot: Snapshot, prefix: Prefix, sizes: Sequence[int]) -> tu
                 codes = segment.packed.codes(np.arange(start, end))[live, depth]
                 counts += np.bincount(codes, minlength=len(counts))
     return np.concatenate(members), counts
+
+
+def first_code_modalities(snapshot: Snapshot, codes: int) -> np.ndarray:
+    """How many items of each modality have each of the first level's codes, int64 [codes, modalities]."""
+    counts = np.zeros((codes, len(MODALITIES)), np.int64)
+    for segment in snapshot.segments.values():
+        live = ~np.isin(segment.item_keys, snapshot.tombstones)
+        np.add.at(counts, (segment.codes[live, 0], segment.modality[live]), 1)
+    return counts
 
 
 def evenly_spread(keys: np.ndarray, count: int) -> list[int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from genius.decode.decoder import Decoder
+from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import Precision
 from genius.model import Model
 from genius.search.engine import Mode
@@ -33,12 +35,22 @@ class Decoders:
         self._lock = threading.Lock()
 
     def choose(
-        self, mode: Mode, name: DecoderName | None = None, precision: Precision = "fp32"
+        self,
+        mode: Mode,
+        name: DecoderName | None = None,
+        precision: Precision = "fp32",
+        pool_geometry: Callable[[], Geometry] | None = None,
     ) -> NamedDecoder:
         """The decoder of this name; without a name geometry, but in the mode `paper` the learned one if the
-        model has it. Raises MissingError for a decoder that is not trained."""
+        model has it.
+
+        `pool_geometry` gives the geometry of a model whose temperature depends on the pool. Raises
+        MissingError for a decoder that is not trained.
+        """
         if name is None:
             name = "learned" if mode == "paper" and "decoder" in self._model.stages else "geometry"
+        if name == "geometry" and pool_geometry is not None and not self._model.has_temperature:
+            return NamedDecoder(name, pool_geometry())
         key = name, precision if name == "learned" else None
         with self._lock:
             if key not in self._opened:

@@ -29,6 +29,7 @@ from genius.data.collection import Collection, Failures, Report
 from genius.data.images import image_source
 from genius.data.read import read, read_table
 from genius.data.records import MODALITIES, ImageSource, Item, Modality, Query, Vectors
+from genius.decode.onnx_decoder import Precision
 from genius.encode import pipeline
 from genius.errors import (
     DamagedError,
@@ -41,7 +42,7 @@ from genius.errors import (
 from genius.index import cells, filters, near_misses
 from genius.index.catalogue import Catalogue
 from genius.index.cells import Cell
-from genius.index.decoders import Decoders
+from genius.index.decoders import DecoderName, Decoders, NamedDecoder
 from genius.index.entries import item_of
 from genius.index.facets import Facet
 from genius.index.hits import Hits, browsed_hits, ranked_hits
@@ -68,6 +69,7 @@ from genius.index.snapshot import Snapshot, create_index_folder
 from genius.index.sources import attach
 from genius.index.writer import Compacted, SegmentWriter
 from genius.model import DEFAULT, Model, model_folder
+from genius.search.engine import Mode
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -243,6 +245,13 @@ class Index:
                 raise InputError("the index is empty: add items first", path=self.path)
             return snapshot.searcher
 
+    def decoder(
+        self, mode: Mode, name: DecoderName | None = None, precision: Precision = "fp32"
+    ) -> NamedDecoder:
+        """The decoder that a search in this mode, by this name and of this precision uses."""
+        with self._reading() as snapshot:
+            return snapshot.decoder(mode, name, precision)
+
     def prepare(self, filter: Mapping[str, Any]) -> None:
         """Decide a filter ahead of the search that will use it, for callers that have a thread to spare."""
         condition = filters.condition(filter)
@@ -285,7 +294,7 @@ class Index:
         options: SearchOptions,
     ) -> list[Hits]:
         """What answers each query; the batch has a row for each of the modalities that a query wants."""
-        decoder = self._decoders.choose(options.mode, options.decoder, options.precision)
+        decoder = snapshot.decoder(options.mode, options.decoder, options.precision)
         selection = None
         if len(snapshot):
             selection = snapshot.filters.select(self._catalogue, options.condition, excluded)
@@ -410,6 +419,11 @@ class Index:
             entries = self._catalogue.entries(chosen := cells.evenly_spread(keys, items))
             samples = tuple(item_of(entries[key], self._catalogue.path) for key in chosen if key in entries)
             return Cell(wanted, len(keys), cells.children_of(counts), samples)
+
+    def first_codes(self) -> np.ndarray:
+        """How many items of each modality have each first code, int64 [codes, modalities]."""
+        with self._reading() as snapshot:
+            return cells.first_code_modalities(snapshot, self._format.sizes[0])
 
     def facets(self) -> tuple[Facet, ...]:
         """The keys of the items' metadata with their values, those of most items first: what can be filtered.

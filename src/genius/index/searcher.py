@@ -21,6 +21,7 @@ from genius.decode.decoder import Decoder
 from genius.index.query import ANY, QueryBatch
 from genius.index.segments import Segment, gather_embeddings
 from genius.quantize.quantizer import Quantizer, unit_length
+from genius.quantize.search_settings import SearchSettings
 from genius.search.costs import Costs, costs_of
 from genius.search.engine import Candidates, Engine, EngineResult, Mode
 from genius.search.explain import level_log_probs, prefix_counts
@@ -152,6 +153,7 @@ class Searcher:
         segments: where codes and embeddings are.
         tombstones: item keys that no longer stand for an item, sorted.
         costs: what `auto` decides by; without them they are measured where that matters.
+        settings: how codes are searched.
     """
 
     def __init__(
@@ -161,8 +163,10 @@ class Searcher:
         segments: Sequence[Segment],
         tombstones: np.ndarray,
         costs: Costs | None = None,
+        settings: SearchSettings | None = None,
     ) -> None:
         self._decoder, self._quantizer, self._costs = decoder, quantizer, costs
+        self._settings = settings or SearchSettings()
         self._segments, self._modality_given = segments, quantizer.modality_code == "given"
         self._has_embeddings = all(segment.embeddings.shape[1] for segment in segments)
         self.views = [segment.view(tombstones) for segment in segments]
@@ -190,8 +194,9 @@ class Searcher:
     ) -> list[RankedItems]:
         """For each query the k best items in both rankings, or all that exist of the wanted modality.
 
-        Where `beams` beams cover fewer, more are followed. A learned modality code that leads to fewer than k
-        items is dropped. With `by_codes`, the plain ranking is by code score instead of log-probability.
+        Where `beams` beams cover fewer, more are followed, unless the settings say otherwise. A learned
+        modality code that leads to fewer than k items is dropped. With `by_codes`, the plain ranking is by
+        code score instead of log-probability.
         """
         task = _Task(decoder or self._decoder, k, beams, mode, by_codes)
         results: dict[int, RankedItems] = {}
@@ -205,7 +210,11 @@ class Searcher:
                 results |= self._search(views, queries, steered, places, task)
                 if mode in STEERED:
                     enough = min(k, _count(views))
-                    lacking = [place for place in places if results[int(place)].num_candidates < enough]
+                    lacking = [
+                        place
+                        for place in places
+                        if steered[place] != ANY and results[int(place)].num_candidates < enough
+                    ]
                     results |= self._search(views, queries, anything, np.array(lacking, np.int64), task)
         return [results[place] for place in range(len(queries))]
 
@@ -240,13 +249,19 @@ class Searcher:
         engine = self.engine(task.decoder, views)
         batch, wanted = queries[places], modality_code[places]
         embeddings = batch.embeddings if self._has_embeddings else None
+        if embeddings is not None and self._settings.query_bits == 16:
+            embeddings = embeddings.astype(np.float16).astype(np.float32)
         if task.mode == "auto" and self._costs is None:
             engine.costs = costs_of(engine, batch.vectors, embeddings, wanted)
+        widen = self._settings.widen or task.mode != "paper"
         candidates = engine.find(
-            batch.vectors, modality_code=wanted, k=task.k, beams=task.beams, mode=task.mode
+            batch.vectors, modality_code=wanted, k=task.k if widen else 0, beams=task.beams, mode=task.mode
         )
         scorer = engine.scorer(candidates, embeddings, batch.embedding_weights)
-        rankings = both_rankings(engine, candidates, scorer, task.k, by_codes=task.by_codes)
+        in_order = self._settings.bucket_order == "added"
+        rankings = both_rankings(
+            engine, candidates, scorer, task.k, by_codes=task.by_codes, buckets_in_order=in_order
+        )
         return {
             int(place): self._ranked(engine, rankings, batch, wanted, number, by_codes=task.by_codes)
             for number, place in enumerate(places)
@@ -316,10 +331,16 @@ class _Task:
 
 
 def both_rankings(
-    engine: Engine, candidates: Candidates, scorer: Scorer, k: int, *, by_codes: bool
+    engine: Engine,
+    candidates: Candidates,
+    scorer: Scorer,
+    k: int,
+    *,
+    by_codes: bool,
+    buckets_in_order: bool = False,
 ) -> tuple[EngineResult, EngineResult]:
     """The candidates re-ranked, and ranked plainly: by code score, or by log-probability and then as the
-    other.
+    other, or in the order in which items were added (`buckets_in_order`).
 
     Both are the same where no code was searched.
     """
@@ -329,7 +350,7 @@ def both_rankings(
         return reranked, engine.rank(candidates, by_code_score, k, plain=False)
     if all(mode == "scan" for mode in candidates.modes):
         return reranked, reranked
-    return reranked, engine.rank(candidates, scorer, k, plain=True)
+    return reranked, engine.rank(candidates, Scorer(None) if buckets_in_order else scorer, k, plain=True)
 
 
 def _count(views: Sequence[SegmentView]) -> int:

@@ -13,7 +13,7 @@ It is an artifact, checksummed and never changed. Its files, all in the order of
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -261,10 +261,26 @@ def open_segment(path: Path, format: SegmentFormat, fingerprint: str, *, verify:
 
 def gather_embeddings(segments: Sequence[Segment], rows: np.ndarray) -> np.ndarray:
     """Embeddings float32 [n, width] of sorted rows, those of all segments numbered one after another."""
+    embeddings = np.empty((len(rows), segments[0].embeddings.shape[1]), np.float32)
+    for segment, places, own in _by_segment(segments, rows):
+        embeddings[places] = segment.embeddings[own]
+    return embeddings
+
+
+def gather_codes(segments: Sequence[Segment], rows: np.ndarray) -> np.ndarray:
+    """The codes uint16 [n, levels] of such rows."""
+    codes = np.empty((len(rows), len(segments[0].packed.sizes)), np.uint16)
+    for segment, places, own in _by_segment(segments, rows):
+        codes[places] = segment.packed.codes(own)
+    return codes
+
+
+def _by_segment(
+    segments: Sequence[Segment], rows: np.ndarray
+) -> Iterator[tuple[Segment, np.ndarray, np.ndarray]]:
+    """Each segment that has some of the rows: it, their places, and their numbers within it."""
     starts = np.cumsum([0, *map(len, segments)])
     owner = np.searchsorted(starts, rows, side="right") - 1
-    embeddings = np.empty((len(rows), segments[0].embeddings.shape[1]), np.float32)
     for number in np.unique(owner):
-        own = owner == number
-        embeddings[own] = segments[number].embeddings[rows[own] - starts[number]]
-    return embeddings
+        places = np.flatnonzero(owner == number)
+        yield segments[number], places, rows[places] - starts[number]

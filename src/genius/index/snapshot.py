@@ -13,15 +13,27 @@ from typing import Any
 import numpy as np
 
 from genius import atomic
+from genius.decode.geometry import Geometry
+from genius.decode.onnx_decoder import Precision
+from genius.decode.pool_temperature import pool_rows
 from genius.errors import DamagedError, InputError
 from genius.index.catalogue import FILE, Catalogue
-from genius.index.decoders import Decoders
+from genius.index.decoders import DecoderName, Decoders, NamedDecoder
 from genius.index.facets import FacetCache
 from genius.index.filters import Condition
 from genius.index.query import StoredItem
 from genius.index.searcher import Searcher
-from genius.index.segments import FOLDER, Segment, SegmentFormat, open_segment, segment_path
+from genius.index.segments import (
+    FOLDER,
+    Segment,
+    SegmentFormat,
+    gather_codes,
+    gather_embeddings,
+    open_segment,
+    segment_path,
+)
 from genius.model import Model
+from genius.search.engine import Mode
 
 CACHED_FILTERS = 8
 """How many filters of a version are kept; each takes 5 bytes an item."""
@@ -86,8 +98,23 @@ class Snapshot:
     def searcher(self) -> Searcher:
         """What searches this version; made when it is first needed."""
         model, segments = self.model, list(self.segments.values())
-        decoder = self.decoders.choose("auto").decoder
-        return Searcher(decoder, model.quantizer, segments, self.tombstones)
+        decoder = self.decoder("auto").decoder
+        return Searcher(decoder, model.quantizer, segments, self.tombstones, settings=model.search_settings)
+
+    def decoder(
+        self, mode: Mode, name: DecoderName | None = None, precision: Precision = "fp32"
+    ) -> NamedDecoder:
+        """The decoder of this name that fits the items; see `Decoders.choose`."""
+        return self.decoders.choose(mode, name, precision, lambda: self._geometry)
+
+    @cached_property
+    def _geometry(self) -> Geometry:
+        """The geometry of a model whose temperature depends on the items."""
+        segments = list(self.segments.values())
+        rows = pool_rows(sum(map(len, segments)))
+        if not len(rows):
+            return self.model.geometry_for(np.zeros((0, 0)), np.zeros((0, 0), np.int64))
+        return self.model.geometry_for(gather_embeddings(segments, rows), gather_codes(segments, rows))
 
     @cached_property
     def filters(self) -> FilterCache:

@@ -121,6 +121,28 @@ def check_width(vectors: Vectors, width: int) -> None:
         )
 
 
+def masked_parts(
+    vectors: Sequence[Vectors], modality: np.ndarray, width: int
+) -> tuple[MaskedFeatures, MaskedFeatures]:
+    """The vectors of images and of texts that the user gave, with records of this modality [n].
+
+    A vector of the whole is that of the one part that a record has. Raises InputError for vectors of another
+    width, and for a vector of the whole where a record has both parts.
+    """
+    images: list[np.ndarray | None] = []
+    texts: list[np.ndarray | None] = []
+    for given, kind in zip(vectors, modality.tolist(), strict=True):
+        check_width(given, width)
+        if given.whole is not None and kind == PAIR:
+            raise InputError(
+                "one vector of an image with its text can't be taken apart, and this model fuses the two: "
+                "give one of each"
+            )
+        images.append(given.whole if given.whole is not None and kind == IMAGE else given.image)
+        texts.append(given.whole if given.whole is not None and kind == TEXT else given.text)
+    return _masked(images, width), _masked(texts, width)
+
+
 def _masked(vectors: Sequence[np.ndarray | None], width: int) -> MaskedFeatures:
     present = np.array([vector is not None for vector in vectors], bool)
     rows = np.zeros((len(vectors), width), np.float32)

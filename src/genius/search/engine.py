@@ -156,15 +156,16 @@ class Engine:
         mode: Mode = "auto",
         history: History | None = None,
     ) -> Candidates:
-        """What is below each query's beams: at least k items, or all that exist of its modality code.
+        """What is below each query's beams: at least k items, or all that exist of its modality code. With
+        k = 0, whatever is below the beams that were asked for.
 
         `history`, if given, records the beams of the first search after each level (see
         `beam.prefix_survival`).
         """
         if mode not in MODES:
             raise InputError(f"unknown mode {mode!r}: expected one of {', '.join(MODES)}")
-        if k < 1:
-            raise InputError(f"k must be at least 1, not {k}")
+        if k < 0:
+            raise InputError(f"k must be at least 0, not {k}")
         check(self.decoder, self.segments, vectors, beams, modality_code)
         beams = min(beams, max(1, sum(map(len, self.segments))))  # there are no more codes than items
         available = self._available(len(vectors), modality_code)

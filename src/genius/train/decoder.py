@@ -135,6 +135,7 @@ class DecoderStage:
         device = self.settings.device
         targets = torch.from_numpy(codes[local]).to(device)
         logits = self.decoder(torch.from_numpy(vectors[local]).to(device), targets)
+        targets = self.decoder.targets(targets)
         total = torch.zeros((), device=device)
         for level, weight in enumerate(self.weights):
             total = total + weight * functional.cross_entropy(

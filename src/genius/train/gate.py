@@ -55,4 +55,6 @@ def verdict_on(model: Model, coded: CodedCorpus, *, queries: int = QUERIES) -> V
                 positives=[task.positives(row) for row in rows],
             )
         )
-    return judge(measure(items, tuple(tasks), model.geometry, CodeSpec.of(model)))
+    return judge(
+        measure(items, tuple(tasks), model.geometry_for(items.embeddings, items.codes), CodeSpec.of(model))
+    )

@@ -13,7 +13,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from genius import storage
+from genius.decode.export import Exported
 from genius.decode.onnx_decoder import DECODER_FILES, WEIGHTS, graph_file
+from genius.decode.t5 import T5Decoder
 from genius.encode.clip import Clip
 from genius.encode.encoder import Encoder
 from genius.encode.features import Features
@@ -51,7 +53,7 @@ def write_dense_model(
     }
     made_from = {"encoder": encoder.fingerprint, "features": features.fingerprint}
     graphs = {"items.onnx": item_graph(heads, encoder), "queries.onnx": query_graph(heads, encoder)}
-    tensors, graphs, model_settings["tensors"] = _shared_tensors(heads, graphs)
+    tensors, graphs, model_settings["tensors"] = shared_tensors(heads, graphs)
     with storage.create(out, kind=KIND, format=FORMAT, settings=model_settings, made_from=made_from) as draft:
         if towers is not None:
             _copy_towers(towers, draft)
@@ -92,13 +94,15 @@ def write_quantizer(
     quantizer, items = stage.quantizer(), stage.quantize_items()
     ranking = stage.ranking(items)
     quality = stage.code_quality(items, ranking.query_scale)
-    tensors, graphs, names = _shared_tensors(stage.fusion, {"fusion.onnx": fusion_graph(stage.fusion)})
+    tensors, graphs, names = shared_tensors(stage.fusion, {"fusion.onnx": fusion_graph(stage.fusion)})
     settings = {
         **_without(model.settings, "decoder"),
         "stages": ["encoder", "quantizer"],
         "quantizer": {
             "sizes": list(quantizer.sizes),
             "modality_code": quantizer.modality_code,
+            "fusion": dataclasses.asdict(stage.fusion.settings),
+            "search": dataclasses.asdict(stage.settings.search),
             "beams": quantizer.beams,
             "temperature": quality.temperature,
             "modality_of": quality.modality_of,
@@ -132,11 +136,7 @@ def write_decoder(
     settings = {
         **model.settings,
         "stages": ["encoder", "quantizer", "decoder"],
-        "decoder": {
-            "sizes": list(stage.decoder.sizes),
-            "network": dataclasses.asdict(stage.settings.network),
-            "difference_from_torch": {"largest": dict(exported.largest), "mean": dict(exported.mean)},
-        },
+        "decoder": decoder_settings(stage.decoder, exported),
         "recipe": recipe,
         "validation": {**model.settings["validation"], "decoder": scores},
     }
@@ -145,13 +145,27 @@ def write_decoder(
         model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
     ) as draft:
         draft.reuse(old, *_files_without_decoder(old))
-        weights = {name: value.cpu().contiguous() for name, value in stage.decoder.state_dict().items()}
-        save_file(weights, draft.folder / WEIGHTS)
-        for precision, graphs in exported.graphs.items():
-            for name, content in graphs.items():
-                (draft.folder / graph_file(name, precision)).write_bytes(content)
         draft.counts |= old.manifest.counts
-        draft.counts["decoder_parameters"] = sum(value.numel() for value in weights.values())
+        write_decoder_files(draft, stage.decoder, exported)
+
+
+def decoder_settings(network: T5Decoder, exported: Exported) -> dict[str, Any]:
+    """What a model's settings say of its decoder."""
+    return {
+        "sizes": list(network.sizes),
+        "network": dataclasses.asdict(network.settings),
+        "difference_from_torch": {"largest": dict(exported.largest), "mean": dict(exported.mean)},
+    }
+
+
+def write_decoder_files(draft: storage.Draft, network: T5Decoder, exported: Exported) -> None:
+    """Write a decoder's weights and graphs into a model."""
+    weights = {name: value.cpu().contiguous() for name, value in network.state_dict().items()}
+    save_file(weights, draft.folder / WEIGHTS)
+    for precision, graphs in exported.graphs.items():
+        for name, content in graphs.items():
+            (draft.folder / graph_file(name, precision)).write_bytes(content)
+    draft.counts["decoder_parameters"] = sum(value.numel() for value in weights.values())
 
 
 def _without(values: dict[str, Any], key: str) -> dict[str, Any]:
@@ -174,7 +188,7 @@ def _copy_towers(towers: Path, draft: storage.Draft) -> None:
 # --- ONNX graphs
 
 
-def _shared_tensors(
+def shared_tensors(
     network: nn.Module, graphs: dict[str, bytes]
 ) -> tuple[dict[str, np.ndarray], dict[str, bytes], dict[str, list[str]]]:
     """A network's tensors, its graphs without them, and which of them each graph needs."""
@@ -198,6 +212,8 @@ def fusion_graph(fusion: Fusion) -> bytes:
         "has_image": has_image,
         "text": parts[2],
         "has_text": has_text,
+        "image_length": torch.tensor([2.0, 0.5, 1.0]),
+        "text_length": torch.tensor([1.0, 3.0, 0.5]),
     }
     return export(fusion, inputs, ["vectors"])
 

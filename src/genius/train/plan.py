@@ -163,7 +163,8 @@ def quantizer_macs(settings: QuantizerSettings, width: int) -> float:
     fusion, codes = settings.fusion, sum(settings.codebooks.all_sizes)
     out = fusion.width or width
     hidden = (3 if fusion.with_embedding else 2) * fusion.hidden
-    per_row = hidden * (width + out + hidden + fusion.hidden) + settings.batch * out
+    per_row = hidden * (width + (fusion.share_hidden or fusion.hidden)) + settings.batch * out
+    per_row += (fusion.mix_hidden or hidden) * (hidden + out)
     per_row += fusion.width * width
     steps = settings.loop.steps * 2 * settings.batch * (BACKWARD * per_row + codes * out)
     starts = 2 if settings.restart else 1
@@ -182,4 +183,5 @@ def _forward_macs(network: DecoderSettings, width: int, sizes: tuple[int, ...]) 
     prefix_outputs = network.prefix * network.width
     prefix = hidden * (width + prefix_outputs) if hidden else width * prefix_outputs
     prefix += network.prefix * network.layers * 2 * network.width * inner
-    return len(sizes) * network.layers * layer + sum(sizes) * network.width + prefix
+    scored = sum(sizes) if network.normalisation == "level" else len(sizes) * (1 + sum(sizes))
+    return len(sizes) * network.layers * layer + scored * network.width + prefix

@@ -26,6 +26,7 @@ from genius.quantize.codebooks import Codebooks, CodebookSettings, Quantized
 from genius.quantize.fusion import Fusion, FusionSettings
 from genius.quantize.fusion_inputs import KINDS, FusionInputs
 from genius.quantize.quantizer import Quantizer
+from genius.quantize.search_settings import SearchSettings
 from genius.train import distributed
 from genius.train.batches import ContrastBatch, TrainingQueries
 from genius.train.loop import LoopSettings, prepare_torch
@@ -100,6 +101,7 @@ class QuantizerSettings:
     blend: bool = True
     """Whether candidates are re-ranked by joined embeddings and codes together, with a weight chosen by
     validation; the paper re-ranks by joined embeddings alone."""
+    search: SearchSettings = field(default_factory=SearchSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
     codebooks: CodebookSettings = field(default_factory=CodebookSettings)
     loop: QuantizerLoopSettings = field(default_factory=QuantizerLoopSettings)
@@ -319,6 +321,7 @@ class QuantizerStage:
             lambda task, rows: np.float32(scales[task]) * self.query_vectors(task, rows),
             members=self.val_items,
             count=self.settings.validated,
+            force_modality=self.settings.search.force_modality,
         )
 
     def ranking(self, items: QuantizedItems) -> RankingSettings:
@@ -352,11 +355,15 @@ def with_sizes_of(start: Model, settings: QuantizerSettings) -> QuantizerSetting
     if not can_start_codes(start):
         raise InputError("has no fusion and codebooks that training could start from", path=start.path)
     tensors, sizes = start.fusion_tensors(), start.quantizer.sizes
+    described = start.settings["quantizer"].get("fusion", {})
     fusion = replace(
         settings.fusion,
         hidden=len(tensors["text_projection.weight"]),
         width=len(tensors["projection.weight"]) if "projection.weight" in tensors else 0,
         with_embedding="embedding_projection.weight" in tensors,
+        mix_hidden=len(tensors["mix.0.weight"]),
+        share_hidden=len(tensors["share.0.weight"]),
+        **{name: described[name] for name in ("raw", "share_of") if name in described},
     )
     kind = start.settings["quantizer"]["modality_code"]
     codebooks = replace(settings.codebooks, levels=len(sizes) - 1, sizes=sizes[1:], modality_code=kind)

@@ -150,7 +150,8 @@ def _train_decoder(
     validation = CodedCorpus(val_embedded, training.vectors, training.codes, queries)
     if not force:
         refuse_broken(model, validation)
-    modality_of = model.settings["quantizer"]["modality_of"]
+    forced = model.search_settings.force_modality
+    modality_of = model.settings["quantizer"]["modality_of"] if forced else []
     stage = DecoderStage(settings, model.quantizer, modality_of, training, validation, seed=recipe.seed)
     scores = train(stage, settings.loop, work / "decoder", seed=recipe.seed)
     _log_scores("decoder", scores)

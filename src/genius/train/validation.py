@@ -83,12 +83,13 @@ def measure_codes(
     *,
     members: np.ndarray,
     count: int,
+    force_modality: bool = True,
 ) -> CodeQuality:
     """Search for the answers of queries among the items of the wanted modality, by codes.
 
     `modality` [n] and `codes` [n, levels] are those of all items, of which `members` are searched;
     `query_vectors` are as long as search makes them. Up to `count` queries of each task are used, and a third
-    of that by beam search.
+    of that by beam search, behind the code of the wanted modality if that is to be forced.
     """
     units = quantizer.units(codes)
     samples = []
@@ -108,7 +109,8 @@ def measure_codes(
     for sample in samples:
         rows = sample.rows[: max(1, count // 3)]
         positives = [np.searchsorted(members, sample.task.positives(row)) for row in rows]
-        modality_code = modality_codes_for(modality_of, sample.task.want, len(rows))
+        known = modality_of if force_modality else []
+        modality_code = modality_codes_for(known, sample.task.want, len(rows))
         items, survived = pool.search(
             decoder, sample.vectors[: len(rows)], positives, modality_code=modality_code
         )
