@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,10 +19,14 @@ from genius.data.mbeir import UNION, Split, Tree
 from genius.data.tasks import Task
 from genius.encode.features import Features
 from genius.errors import InputError
-from genius.evaluate.protocol import Benchmark, Evaluation, PoolName, System, run_protocol
-from genius.evaluate.systems import DenseSearch, coded_systems, dense_systems, own_items
+from genius.evaluate import published
+from genius.evaluate.protocol import DEPTH, Benchmark, Evaluation, PoolName, System, run_protocol
+from genius.evaluate.systems import DenseSearch, coded_systems, dense_systems, own_items, paper_systems
 from genius.model import Model
 from genius.search.engine import Mode
+
+ProtocolName = Literal["mbeir", "genius"]
+"""Every task of a tree by every system of ours; or the paper's tasks by the systems of its tables."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,10 @@ class Result:
     evaluation: Evaluation
     settings: dict[str, Any]
     made_from: dict[str, str]
+    stages: tuple[str, ...] = ()
+    """Of the model."""
+    left_out: tuple[str, ...] = ()
+    """Tasks of the split that the protocol does not have."""
 
 
 def evaluate_model(
@@ -45,34 +53,41 @@ def evaluate_model(
     systems: Sequence[str] | None = None,
     modes: Sequence[Mode] = ("auto",),
     exclude: bool = False,
-    want: bool = True,
+    want: bool | None = None,
+    protocol: ProtocolName = "mbeir",
 ) -> Result:
     """Evaluate a model on a split of a tree, or of a view of one, by M-BEIR's protocol.
 
     Raises InputError for a task that the split does not have, a system that the model does not have, a
     union pool that the tree does not have, or a positive that no pool holds.
 
-    `modes` adds rows of the engine in these modes; `auto` is the row `default`.
+    `modes` adds rows of the engine in these modes; `auto` is the row `default`. With `want`, searches by code
+    know the wanted modality: by default so, but not in the protocol `genius`, which is that of the paper's
+    tables: its tasks alone, by the systems of `paper_systems`.
     """
     tree, model = tree if isinstance(tree, Tree) else Tree(tree), Model.open(model_path)
     if UNION in pools and not tree.has_union(split):
         raise InputError(
             f"has no union pool for {split}: evaluate in its local pools alone (--pool local)", path=tree.path
         )
+    unpublished = _unpublished_tasks(tree, split, tasks) if protocol == "genius" else ()
+    want = protocol != "genius" if want is None else want
     tree.check(split)
     source = open_source(model, tree, cache)
     pool = read_items(tree, source, split)
     every_task = read_queries(tree, source, pool, split, apart=model.instruction_apart)
-    names = sorted(str(task.task) for task in every_task)
+    names = sorted(str(task.task) for task in every_task if str(task.task) not in unpublished)
     _check_names(tasks or (), names, f"task in {split}")
-    queries = [task for task in every_task if not tasks or str(task.task) in tasks]
+    queries = [task for task in every_task if str(task.task) in (tasks or names)]
+    embedded = embed_corpus(model, source, pool, queries)
     excluding = own_items(source, pool, queries) if exclude else None
-    existing = _systems(model, embed_corpus(model, source, pool, queries), modes, want, excluding)
+    existing = _systems(model, embedded, modes, want, excluding, protocol)
     _check_names(systems or (), list(existing), "system in this model")
     chosen = {name: system for name, system in existing.items() if not systems or name in systems}
     ids = {task.task: task.ids for task in queries}
     benchmark = Benchmark(tree, split, pool.numbers, ids, seen_answers(model, tree, pool, queries))
-    settings = {
+    settings = _described(model, tree) | {
+        "protocol": protocol,
         "split": split,
         "pools": list(pools),
         "tasks": list(tasks or names),
@@ -80,14 +95,37 @@ def evaluate_model(
         "modes": list(modes),
         "exclude_query_item": exclude,
         "wanted_modality": "known" if want else "inferred",
-        **({"datasets": list(tree.datasets)} if tree.datasets else {}),
-        "recipe": model.settings["recipe"],
-        "genius": __version__,
     }
     made_from = {"model": model.fingerprint}
     if isinstance(source, Features):
         made_from["features"] = source.fingerprint
-    return Result(run_protocol(benchmark, chosen, pools), settings, made_from)
+    evaluation = run_protocol(benchmark, chosen, pools, published.DEPTH if protocol == "genius" else DEPTH)
+    return Result(evaluation, settings, made_from, tuple(model.stages), unpublished)
+
+
+def _described(model: Model, tree: Tree) -> dict[str, Any]:
+    """What is evaluated, on what and by which version."""
+    datasets = {"datasets": list(tree.datasets)} if tree.datasets else {}
+    return {"recipe": model.settings["recipe"], "genius": __version__} | datasets
+
+
+def _unpublished_tasks(tree: Tree, split: Split, wanted: Sequence[str] | None) -> tuple[str, ...]:
+    """The tasks of a split that the paper does not have.
+
+    Raises InputError if it has none of them, or not the ones that are wanted.
+    """
+    in_paper = {str(task) for task in published.published_tasks()}
+    known = [str(task) for task in tree.tasks(split)]
+    if not in_paper & set(known):
+        raise InputError(
+            f"has none of the paper's tasks (such as mscoco_task0), but {', '.join(known) or 'none at all'}: "
+            "evaluate it without --protocol genius",
+            path=tree.path,
+        )
+    for name in wanted or ():
+        if name in known and name not in in_paper:
+            raise InputError(f"the paper has no figures for {name}: evaluate it without --protocol genius")
+    return tuple(name for name in known if name not in in_paper)
 
 
 def _systems(
@@ -96,11 +134,14 @@ def _systems(
     modes: Sequence[Mode],
     want: bool,
     excluding: Mapping[Task, list[np.ndarray]] | None,
+    protocol: ProtocolName,
 ) -> dict[str, System]:
     """The systems that a model can be evaluated by, as far as it is trained."""
-    if "quantizer" not in model.stages:
+    coded = code_corpus(model, embedded) if "quantizer" in model.stages else None
+    if protocol == "genius":
+        return paper_systems(model, embedded, coded, want=want)
+    if coded is None:
         return dense_systems(embedded, excluding=excluding)
-    coded = code_corpus(model, embedded)
     by_vectors = model.dense_baseline == "vectors"
     baseline = DenseSearch(coded.vectors, coded.queries) if by_vectors else None
     return dense_systems(embedded, baseline=baseline, excluding=excluding) | coded_systems(
