@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Cell = str | int | float | None
+DASH = "–"
+"""A cell for a number that is not there."""
 
 
 @dataclass
@@ -18,16 +20,18 @@ class Table:
     """Rows under column names; numbers are aligned right, texts left.
 
     Attributes:
-        columns: the names of the columns.
+        columns: the names of the columns; they may have several lines.
         title: a line above the table.
         rows: the cells, row by row.
         optional: how many of the last columns are left out on a terminal that is too narrow for them.
+        decimals: of numbers that are not whole.
     """
 
     columns: Sequence[str]
     title: str = ""
     rows: list[Sequence[Cell]] = field(default_factory=list)
     optional: int = 0
+    decimals: int = 2
 
     def add(self, *cells: Cell) -> None:
         """Add a row."""
@@ -59,7 +63,8 @@ class Table:
 
     def _without_optional(self) -> Table:
         last = len(self.columns) - self.optional
-        return Table(self.columns[:last], self.title, [row[:last] for row in self.rows])
+        rows = [row[:last] for row in self.rows]
+        return Table(self.columns[:last], self.title, rows, decimals=self.decimals)
 
     def _rich_table(self, band: Sequence[int], *, tight: bool, title: str) -> RichTable:
         """The columns at these positions, for rich to draw."""
@@ -79,7 +84,7 @@ class Table:
             name = "\n".join(self._header(position)) if tight else self.columns[position]
             table.add_column(name, justify="right" if numeric else "left", overflow="fold")
         for row in self.rows:
-            table.add_row(*(escape(_format_cell(row[position])) for position in band))
+            table.add_row(*(escape(self._shown(row[position])) for position in band))
         return table
 
     def _bands(self, width: int) -> list[list[int]]:
@@ -103,30 +108,32 @@ class Table:
         """The table as Markdown."""
         rule = ["---:" if self._numeric(position) else "---" for position in range(len(self.columns))]
         lines = [
-            self.columns,
+            [name.replace("\n", " ") for name in self.columns],
             rule,
-            *([_format_cell(cell).replace("|", "\\|") for cell in row] for row in self.rows),
+            *([self._shown(cell).replace("|", "\\|") for cell in row] for row in self.rows),
         ]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
     def _widths(self, gap: int, *, tight: bool = False) -> list[int]:
         """The width of each column in characters, with the gap to the next."""
-        names = [self._header(position) if tight else [name] for position, name in enumerate(self.columns)]
-        cells = [[_format_cell(row[position]) for row in self.rows] for position in range(len(self.columns))]
+        names = [
+            self._header(position) if tight else name.split("\n")
+            for position, name in enumerate(self.columns)
+        ]
+        cells = [[self._shown(row[position]) for row in self.rows] for position in range(len(self.columns))]
         return [gap + max(map(len, [*name, *column])) for name, column in zip(names, cells, strict=True)]
 
     def _numeric(self, position: int) -> bool:
-        cells = [row[position] for row in self.rows if row[position] is not None]
+        cells = [row[position] for row in self.rows if row[position] not in (None, DASH)]
         return bool(cells) and all(isinstance(cell, int | float) for cell in cells)
 
-
-def _format_cell(cell: Cell) -> str:
-    """A cell as text: thousands separated, two decimals, an empty text for None."""
-    if cell is None:
-        return ""
-    if isinstance(cell, float):
-        return f"{cell:,.2f}"
-    return f"{cell:,}" if isinstance(cell, int) else cell
+    def _shown(self, cell: Cell) -> str:
+        """A cell as text: thousands separated, an empty text for None."""
+        if cell is None:
+            return ""
+        if isinstance(cell, float):
+            return f"{cell:,.{self.decimals}f}"
+        return f"{cell:,}" if isinstance(cell, int) else cell
 
 
 def size(count: int) -> str:

@@ -26,9 +26,9 @@ from genius.paths import safe_path
 log = logging.getLogger(__name__)
 
 
-def is_offline(*, asked: bool = False) -> bool:
+def is_offline(*, requested: bool = False) -> bool:
     """Whether nothing may be fetched: the user asked for that now, or has set GENIUS_OFFLINE for good."""
-    return asked or bool(os.environ.get("GENIUS_OFFLINE"))
+    return requested or bool(os.environ.get("GENIUS_OFFLINE"))
 
 
 @dataclass(frozen=True, slots=True)

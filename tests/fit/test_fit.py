@@ -117,7 +117,7 @@ def test_the_fitted_codes_keep_more_than_plain_residual_kmeans() -> None:
     assert errors[1] < 0.85 * errors[0]
 
 
-def test_items_that_came_later_are_told_better_by_shrunk_codebooks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shrunk_codebooks_are_nearer_to_items_that_came_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Than by plain means, of which those of few items say much about these and little about others."""
     modality, later = np.ones(len(VECTORS), np.int64), clustered(1500, seed=7)
 

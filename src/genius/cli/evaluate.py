@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from genius.errors import InputError
 
+if TYPE_CHECKING:
+    from genius.evaluate.run import Result
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius evaluate TREE -m model/ --split val -o results/")(evaluate)
+    app.command(
+        epilog="Examples: genius evaluate TREE -m model/ --split val -o results/   "
+        "genius evaluate M-BEIR -m model/ --protocol genius"
+    )(evaluate)
 
 
 def evaluate(
@@ -22,6 +29,13 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write tables, runs and a plot into this folder.")
     ] = None,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            help="mbeir: every task and every system; genius: the paper's Tables 1, 2, 8 and 9, with ours in "
+            "them."
+        ),
+    ] = "mbeir",
     pool: Annotated[str, typer.Option(help="The pools to search: local, union or both.")] = "both",
     split: Annotated[str, typer.Option(help="The queries: val or test.")] = "test",
     task: Annotated[
@@ -38,34 +52,39 @@ def evaluate(
         bool, typer.Option(help="Leave out items with the image or the text of the query.")
     ] = False,
     want: Annotated[
-        str, typer.Option(help="Whether searches by code know the wanted modality: known or inferred.")
-    ] = "known",
+        str | None,
+        typer.Option(
+            help="Whether searches by code know the wanted modality: known or inferred; by default known, "
+            "with --protocol genius inferred."
+        ),
+    ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder of embeddings that others extracted (UniIR's .npy, GENIUS's .pt), to be taken "
+            "instead of encoding items and queries."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line instead.")] = False,
 ) -> None:
     """Search every task's queries in its local pool and in the union of all pools, and measure."""
-    import orjson
-
     from genius.encode.pipeline import default_cache
-    from genius.evaluate.report import table, write_results
+    from genius.evaluate.report import write_results
     from genius.evaluate.run import evaluate_model
     from genius.progress import log_to_terminal
-    from genius.search.engine import MODES
 
     log_to_terminal()
-    choices = (
-        ("pool", pool, ("local", "union", "both")),
-        ("split", split, ("val", "test")),
-        ("want", want, ("known", "inferred")),
-    )
-    for name, value, allowed in choices:
-        if value not in allowed:
-            raise InputError(f"--{name} should be one of {', '.join(allowed)}, but is {value!r}")
-    for name in mode or ():
-        if name not in MODES:
-            raise InputError(f"unknown mode {name!r}: expected one of {', '.join(MODES)}")
-    modes: Any = tuple(dict.fromkeys(("auto", *(mode or ()))))
+    _check_choice("protocol", protocol, ("mbeir", "genius"))
+    _check_choice("pool", pool, ("local", "union", "both"))
+    _check_choice("split", split, ("val", "test"))
+    _check_choice("want", want or "known", ("known", "inferred"))
+    if protocol == "genius":
+        _check_published(split, system, mode, exclude_query_item)
+    if vectors is not None and exclude_query_item:
+        raise InputError("--exclude-query-item compares images and texts, and with --vectors none are read")
     pools: Any = ("local", "union") if pool == "both" else (pool,)
     chosen: Any = split
+    by_protocol: Any = protocol
     result = evaluate_model(
         tree,
         model,
@@ -73,17 +92,67 @@ def evaluate(
         pools=pools,
         tasks=task,
         systems=system,
-        modes=modes,
+        modes=_modes(mode or ()),
         exclude=exclude_query_item,
-        want=want == "known",
+        want=None if want is None else want == "known",
+        protocol=by_protocol,
+        vectors=vectors,
         cache=default_cache(),
     )
-    if as_json:
-        for measurement in result.evaluation.measurements:
-            typer.echo(orjson.dumps(dataclasses.asdict(measurement)).decode())
-    else:
-        for name in pools:
-            table(result.evaluation, name).print()
+    _show(result, pools, as_json=as_json)
     if out is not None:
         write_results(out, result)
         typer.echo(f"results: {out}", err=True)
+
+
+def _show(result: Result, pools: Sequence[str], *, as_json: bool) -> None:
+    """Print the tables or the figures of an evaluation."""
+    import orjson
+
+    from genius.evaluate.paper import PaperComparison
+    from genius.evaluate.report import table
+
+    comparison = PaperComparison(result) if result.settings["protocol"] == "genius" else None
+    if as_json:
+        rows = result.evaluation.measurements if comparison is None else comparison.figures()
+        for row in rows:
+            typer.echo(orjson.dumps(dataclasses.asdict(row)).decode())
+    elif comparison is None:
+        for name in pools:
+            table(result.evaluation, name).print()
+    else:
+        for shown in comparison.tables():
+            shown.print()
+        for note in comparison.notes():
+            typer.echo(note)
+
+
+def _check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise InputError(f"--{name} should be one of {', '.join(allowed)}, but is {value!r}")
+
+
+def _check_published(
+    split: str, system: list[str] | None, mode: list[str] | None, exclude_query_item: bool
+) -> None:
+    """Raise InputError for what the published figures have no counterpart of."""
+    given = {
+        "--split val": split != "test",
+        "--system": bool(system),
+        "--mode": bool(mode),
+        "--exclude-query-item": exclude_query_item,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise InputError(
+                f"{option} has no published figures: leave it out, or leave out --protocol genius"
+            )
+
+
+def _modes(names: Sequence[str]) -> Any:
+    from genius.search.engine import MODES
+
+    for name in names:
+        if name not in MODES:
+            raise InputError(f"unknown mode {name!r}: expected one of {', '.join(MODES)}")
+    return tuple(dict.fromkeys(("auto", *names)))

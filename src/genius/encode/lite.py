@@ -217,7 +217,7 @@ def prepare(*, offline: bool = False) -> Path:
     if _is_built(home()):
         return home()
     if not all(weights.path_of(file).is_file() for file in weights.TOWERS):
-        if is_offline(asked=offline):
+        if is_offline(requested=offline):
             raise MissingError(
                 "the built-in encoder is not on this machine yet, and nothing may be fetched: run genius "
                 f"fetch where that is allowed, and copy the folder {home().parent} from there"

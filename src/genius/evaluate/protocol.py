@@ -35,6 +35,10 @@ class Rankings(NamedTuple):
     num_candidates: np.ndarray | None = None
     scanned: np.ndarray | None = None
 
+    def first(self, depth: int) -> Rankings:
+        """Those up to a rank."""
+        return self._replace(scores=self.scores[:, :depth], numbers=self.numbers[:, :depth])
+
 
 System = Callable[[Task, np.ndarray], Rankings]
 """Results for all queries of a task among the items with these numbers."""
@@ -109,9 +113,12 @@ class Benchmark:
 
 
 def run_protocol(
-    benchmark: Benchmark, systems: Mapping[str, System], pools: Sequence[PoolName] = ("local", "union")
+    benchmark: Benchmark,
+    systems: Mapping[str, System],
+    pools: Sequence[PoolName] = ("local", "union"),
+    depth: int = DEPTH,
 ) -> Evaluation:
-    """Search with every system in every pool, apart, and measure.
+    """Search with every system in every pool, apart, and measure the first `depth` results.
 
     Raises GeniusError if a system returns an item that is not in the pool: such a figure would mean nothing.
     """
@@ -126,10 +133,10 @@ def run_protocol(
                 union = benchmark.members(task, pool)
             members = union if pool == "union" and union is not None else benchmark.members(task, pool)
             for name, system in systems.items():
-                rankings = system(task, members)
+                rankings = system(task, members).first(depth)
                 run = Run(name, pool, task, _named(rankings, members, ids, query_ids, name))
                 evaluation.runs.append(run)
-                evaluation.measurements += _measure(run, wanted, benchmark.seen)
+                evaluation.measurements += _measure(run, wanted, benchmark.seen, depth)
                 for metric, values in (("items", rankings.num_candidates), ("scanned", rankings.scanned)):
                     if values is not None:
                         value = float(np.mean(values))
@@ -141,12 +148,12 @@ def run_protocol(
 
 
 def _measure(
-    run: Run, wanted: Mapping[str, Sequence[str]], seen: Mapping[Task, Sequence[bool]] | None
+    run: Run, wanted: Mapping[str, Sequence[str]], seen: Mapping[Task, Sequence[bool]] | None, depth: int
 ) -> Iterator[Measurement]:
     """All metrics of a run, and the hit rate at the task's rank for seen and unseen answers apart."""
     task = run.task
     ranking = {query: [item for item, _ in results] for query, results in run.results.items()}
-    values = by_query(ranking, wanted, (*METRICS, *_extra(task)))
+    values = by_query(ranking, wanted, (*METRICS, *_extra(task, depth)))
     for metric, each in values.items():
         yield Measurement(run.system, run.pool, str(task), metric, mean(each), len(ranking))
     if seen is None:
@@ -159,9 +166,9 @@ def _measure(
             yield Measurement(run.system, run.pool, str(task), f"{metric}, {name}", value, len(queries))
 
 
-def _extra(task: Task) -> tuple[str, ...]:
-    """The deeper ranks that M-BEIR reports for some tasks."""
-    return ("hit@20", "hit@50") if task.cutoff == 10 else ()
+def _extra(task: Task, depth: int) -> list[str]:
+    """The deeper ranks that M-BEIR reports for some tasks, as far as they are searched."""
+    return [f"hit@{rank}" for rank in (20, 50) if task.cutoff == 10 and rank <= depth]
 
 
 def _named(

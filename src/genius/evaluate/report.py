@@ -11,6 +11,7 @@ from genius import storage
 from genius.data.tasks import Task
 from genius.display import Table
 from genius.errors import require
+from genius.evaluate.paper import PaperComparison
 from genius.evaluate.protocol import Evaluation, Measurement
 from genius.evaluate.run import Result
 
@@ -69,7 +70,8 @@ def _headline_metric(task: str) -> str:
 
 
 def write_results(path: Path, result: Result) -> None:
-    """Write an evaluation as an artifact: results.json, table.md, a plot, and TREC runs."""
+    """Write an evaluation as an artifact: results.json, table.md, a plot, and TREC runs; by the paper's
+    protocol also its tables with ours in them: paper.md, paper.csv and paper.json."""
     evaluation = result.evaluation
     pools = list(dict.fromkeys(measurement.pool for measurement in evaluation.measurements))
     with storage.create(
@@ -79,6 +81,8 @@ def write_results(path: Path, result: Result) -> None:
         (draft.folder / "results.json").write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         text = "\n".join(f"## {pool} pool\n\n{table(evaluation, pool).markdown()}" for pool in pools)
         (draft.folder / "table.md").write_text(text, encoding="utf-8")
+        if result.settings["protocol"] == "genius":
+            _write_paper(draft.folder, PaperComparison(result))
         _plot(draft.folder / "plot.png", evaluation, pools)
         (draft.folder / "runs").mkdir()
         for run in evaluation.runs:
@@ -86,6 +90,13 @@ def write_results(path: Path, result: Result) -> None:
             with (draft.folder / "runs" / name).open("w", encoding="utf-8") as file:
                 file.writelines(run.lines())
         draft.counts["figures"] = len(rows)
+
+
+def _write_paper(folder: Path, comparison: PaperComparison) -> None:
+    figures = [dataclasses.asdict(figure) for figure in comparison.figures()]
+    (folder / "paper.json").write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+    (folder / "paper.csv").write_text(comparison.csv(), encoding="utf-8")
+    (folder / "paper.md").write_text(comparison.markdown(), encoding="utf-8")
 
 
 def _plot(path: Path, evaluation: Evaluation, pools: list[str]) -> None:

@@ -19,6 +19,9 @@ where
                scanning is quicker, it scans, and the measurement `scanned` says for how many queries)
 `fast` …       the same in another mode that was asked for
 
+For the paper's tables, `genius-b30` and `genius-b50` are `genius` with so many beams; a model without a
+learned decoder has `geometry-b30` and `geometry-b50` instead.
+
 With `+rerank`, all candidates are ranked by embeddings and codes together (`genius.search.scoring`).
 """
 
@@ -39,6 +42,7 @@ from genius.corpus.records import RecordSource
 from genius.data.tasks import Task
 from genius.decode.geometry import Geometry
 from genius.encode.features import ABSENT
+from genius.evaluate import published
 from genius.evaluate.protocol import DEPTH, Rankings, System
 from genius.index.decoders import DecoderName, Decoders
 from genius.index.query import ANY, QueryBatch
@@ -131,11 +135,14 @@ def of_wanted_modality(embedded: EmbeddedCorpus, task: Task, members: np.ndarray
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """How the engine searches: by which decoder, in which mode, and whether plainly by code score."""
+    """How the engine searches: by which decoder, in which mode, whether plainly by code score, with how many
+    beams (0: as many as usual) and for how many results (0: as many as usual)."""
 
     decoder: DecoderName
     mode: Mode
     by_codes: bool
+    beams: int = 0
+    depth: int = 0
 
 
 class EngineSearch:
@@ -183,8 +190,8 @@ class EngineSearch:
         def search(start: int) -> list[RankedItems]:
             return searcher.search(
                 queries[slice(start, start + QUERIES)],
-                DEPTH,
-                self._beams,
+                settings.depth or DEPTH,
+                settings.beams or self._beams,
                 settings.mode,
                 decoder,
                 by_codes=settings.by_codes,
@@ -202,9 +209,10 @@ class EngineSearch:
             ranked = self.ranked_items(task, members, settings)
             if len(self._last) >= CACHED_SEARCHES:
                 self._last.pop(next(iter(self._last)))
+            depth = settings.depth or DEPTH
             self._last[key] = (
-                _rankings(ranked, lambda items: (items.plain, items.plain_scores)),
-                _rankings(ranked, lambda items: (items.reranked, items.scores)),
+                _rankings(ranked, lambda items: (items.plain, items.plain_scores), depth),
+                _rankings(ranked, lambda items: (items.reranked, items.scores), depth),
             )
         return self._last[key]
 
@@ -236,13 +244,13 @@ def pool_segment(model: Model, coded: CodedCorpus, members: np.ndarray) -> Segme
 
 
 def _rankings(
-    ranked: Sequence[RankedItems], order: Callable[[RankedItems], tuple[np.ndarray, np.ndarray]]
+    ranked: Sequence[RankedItems], order: Callable[[RankedItems], tuple[np.ndarray, np.ndarray]], depth: int
 ) -> Rankings:
-    scores = np.full((len(ranked), DEPTH), -np.inf, np.float32)
-    numbers = np.full((len(ranked), DEPTH), -1, np.int64)
+    scores = np.full((len(ranked), depth), -np.inf, np.float32)
+    numbers = np.full((len(ranked), depth), -1, np.int64)
     for query, items in enumerate(ranked):
         places, values = order(items)
-        places = places[:DEPTH]
+        places = places[:depth]
         scores[query, : len(places)] = values[places]
         numbers[query, : len(places)] = items.item_keys[places]
     return Rankings(
@@ -287,6 +295,39 @@ def coded_systems(
     if excluding is None:
         return systems
     return {name: _excluding(system, excluding) for name, system in systems.items()}
+
+
+# --- systems of the paper's tables
+
+
+def code_row(stages: Sequence[str]) -> str:
+    """The row that is searched by codes as published: by the learned decoder, if a model has it."""
+    return "genius" if "decoder" in stages else "geometry"
+
+
+def paper_systems(
+    model: Model, embedded: EmbeddedCorpus, coded: CodedCorpus | None, *, want: bool
+) -> dict[str, System]:
+    """The systems of the paper's tables: exact search by embeddings in the whole pool, and search by codes
+    with 30 and with 50 beams, plain and re-ranked. Without `coded`, the first alone.
+
+    A search ranks no more than what the tables look at, so that it never needs more beams than it may have.
+    """
+    systems = {"dense": dense_systems(embedded)["dense"]}
+    if coded is None:
+        return systems
+    engine, row = EngineSearch(model, coded, want=want), code_row(model.stages)
+    for beams in published.BEAMS:
+        settings = EngineSettings(
+            "learned" if row == "genius" else "geometry",
+            "paper",
+            by_codes=False,
+            beams=beams,
+            depth=published.DEPTH,
+        )
+        systems[f"{row}-b{beams}"] = engine.plain(settings)
+        systems[f"{row}-b{beams}+rerank"] = engine.reranked(settings)
+    return systems
 
 
 # --- items that are left out of results

@@ -56,7 +56,7 @@ def open_base(
             "lite with trained heads, or train with genius train"
         )
     if kind in ("clip", "sentence-transformers") and source:
-        if is_offline(asked=offline) and not Path(source).is_dir():
+        if is_offline(requested=offline) and not Path(source).is_dir():
             raise InputError(f"{source} may be on the hub only, and nothing may be fetched: give its folder")
         return _joint(kind, source, scratch, trust_remote_code)
     if not Path(name).is_dir():

@@ -87,7 +87,7 @@ def measure_codes(
 ) -> CodeQuality:
     """Search for the answers of queries among the items of the wanted modality, by codes.
 
-    `modality` [n] and `codes` [n, levels] are those of all items, of which `members` are searched;
+    `modality` [n] and `codes` [n, levels] are those of all items, of which only `members` are searched;
     `query_vectors` are as long as search makes them. Up to `count` queries of each task are used, and a third
     of that by beam search, behind the code of the wanted modality if that is to be forced.
     """
@@ -102,7 +102,7 @@ def measure_codes(
         _, best = nearest(sample.vectors, units[wanted], 5)
         hits.append(hit_rate(sample.task, sample.rows, wanted[best]))
     temperature = _fit_temperature(quantizer, codes, samples)
-    modality_of = quantizer.modality_by_code(codes, modality)
+    modality_of = quantizer.modality_by_code(codes[members], modality[members])
     pool = CodePool(codes[members], quantizer.codebooks, quantizer.semantic)
     decoder = Geometry(quantizer.codebooks, temperature)
     survival, beam_hits = [], []
