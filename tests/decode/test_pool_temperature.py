@@ -30,8 +30,8 @@ def test_neighbours_are_as_likely_as_a_fit_to_all_of_them_makes_them(modality_co
     products = vectors @ vectors.T
     np.fill_diagonal(products, -np.inf)
     nearest = np.argsort(-products, axis=1)[:, :10]
-    asking, answers = np.repeat(np.arange(600), 10), nearest.ravel()
-    queries = quantizer.reconstruct(codes)[asking]
+    askers, answers = np.repeat(np.arange(600), 10), nearest.ravel()
+    queries = quantizer.reconstruct(codes)[askers]
     first = 0
     if modality_code == "given":
         queries, first = queries - quantizer.codebooks[0][codes[answers, 0]], 1

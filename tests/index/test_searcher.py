@@ -180,7 +180,7 @@ def test_as_the_reference_code_searches(seed: int, sizes: list[int], k: int, bea
     forced, and queries are rounded to 16 bits."""
     pool = make_pool(seed, sizes, LEARNED)
     pool.searcher._settings = SearchSettings(
-        force_modality=False, widen=False, bucket_order="added", query_bits=16
+        force_modality=False, more_beams=False, bucket_order="added", query_bits=16
     )
     queries = random_queries(seed, 2, LEARNED, [ANY])
     queries = replace(queries, modality_code=np.full(2, ANY), embedding_weights=np.ones(2, np.float32))

@@ -74,7 +74,7 @@ class Golden:
         file, quantizer = PublishedFile.open(self.t5, "decoder"), self.model.quantizer
         return read_decoder(file.without(QUANTIZER), quantizer.width, quantizer.sizes, normalisation)
 
-    def found(self, beams: int, *, rerank: bool, **options: Any) -> list[list[int]]:
+    def search(self, beams: int, *, rerank: bool, **options: Any) -> list[list[int]]:
         """The items that a search of an index finds for each query, by number."""
         return searched(self.index, self.vectors("query"), k=10, beam=beams, rerank=rerank, **options)
 
@@ -187,8 +187,8 @@ def test_log_probabilities_and_beams(golden: Golden, runner: str, normalisation:
 @pytest.mark.parametrize("beams", BEAMS)
 def test_the_index_finds_what_the_authors_code_finds(golden: Golden, beams: int) -> None:
     """Through `Index.search` in the mode `paper`, by ONNX Runtime, plainly and re-ranked."""
-    assert golden.found(beams, rerank=False, mode="paper") == golden.expected(beams, "plain")
-    assert golden.found(beams, rerank=True, mode="paper") == golden.expected(beams, "reranked")
+    assert golden.search(beams, rerank=False, mode="paper") == golden.expected(beams, "plain")
+    assert golden.search(beams, rerank=True, mode="paper") == golden.expected(beams, "reranked")
 
 
 def test_the_index_finds_the_same_by_torch(golden: Golden) -> None:
@@ -216,8 +216,8 @@ def test_other_modes_find_the_targets_too(golden: Golden) -> None:
     """Geometry gets its temperature from the pool; with all items below, re-ranking is dense search."""
     dense = golden["query_rerank"] @ golden["cand_rerank"].T
     best = dense.argmax(1)
-    first = [hits[0] for hits in golden.found(50, rerank=True, mode="fast")]
+    first = [hits[0] for hits in golden.search(50, rerank=True, mode="fast")]
     assert np.mean(np.array(first) == best) > 0.9
     assert golden.index.decoder("fast").name == "geometry"
-    found = [hits[0] for hits in golden.found(50, rerank=True, decoder="learned", precision="int8")]
-    assert np.mean(np.array(found) == best) > 0.9
+    first = [hits[0] for hits in golden.search(50, rerank=True, decoder="learned", precision="int8")]
+    assert np.mean(np.array(first) == best) > 0.9

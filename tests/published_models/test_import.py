@@ -45,9 +45,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def imported(files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, list[str]]:
-    told: list[str] = []
+    lines: list[str] = []
     out = tmp_path_factory.mktemp("imported") / "model"
-    return import_model(ImportedFiles(None, *files), out, tell=told.append), told
+    return import_model(ImportedFiles(None, *files), out, tell=lines.append), lines
 
 
 def test_the_layout_of_the_published_sizes() -> None:
@@ -65,7 +65,7 @@ def test_the_layout_of_the_published_sizes() -> None:
 
 
 def test_a_model_folder_as_any_other(imported: tuple[Model, list[str]], files: tuple[Path, Path]) -> None:
-    model, told = imported
+    model, lines = imported
     assert model.stages == ["encoder", "quantizer", "decoder"]
     assert model.quantizer.sizes == QUANTIZER.codes and model.takes_vectors
     manifest = storage.read_manifest(model.path)
@@ -75,9 +75,9 @@ def test_a_model_folder_as_any_other(imported: tuple[Model, list[str]], files: t
     }
     assert manifest.settings["imported"]["decoder"]["file"] == "t5.pth"
     assert not [name for name in manifest.files if name.endswith((".pth", ".pkl", ".bin"))]
-    assert told[0] == "encoder: features of 20 numbers that items and queries bring along"
-    assert told[1].startswith("rq.pth: quantizer, codes 3 × 8 × 6 × 8; 0.0 million numbers, ")
-    assert told[2].startswith("t5.pth: decoder, 3 layers of 24 numbers, 2 heads, a prefix of 4; ")
+    assert lines[0] == "encoder: features of 20 numbers that items and queries bring along"
+    assert lines[1].startswith("rq.pth: quantizer, codes 3 × 8 × 6 × 8; 0.0 million numbers, ")
+    assert lines[2].startswith("t5.pth: decoder, 3 layers of 24 numbers, 2 heads, a prefix of 4; ")
 
 
 def test_the_network_is_the_t5_of_transformers(files: tuple[Path, Path]) -> None:
@@ -280,9 +280,9 @@ def test_8_bits_that_are_too_far_off(
     from genius.decode import export
 
     monkeypatch.setattr(export, "TOLERANCE", {"fp32": 1e-3, "int8": 1e-9})
-    told: list[str] = []
-    model = import_model(ImportedFiles(None, *files), tmp_path / "model", tell=told.append)
-    assert told[-1].startswith("without 8-bit graphs: their log-probabilities would be off by ")
+    lines: list[str] = []
+    model = import_model(ImportedFiles(None, *files), tmp_path / "model", tell=lines.append)
+    assert lines[-1].startswith("without 8-bit graphs: their log-probabilities would be off by ")
     model.learned_decoder("fp32")
     with pytest.raises(GeniusError, match="has its decoder in single precision only"):
         model.learned_decoder("int8")
@@ -320,11 +320,11 @@ def test_clip_features_equal_those_of_openai_s_class(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     golden = np.load(published_file("clip_golden.npz"))
     tokenizer = tokenizer_of(tmp_path / "tokenizer", int(golden["tokens"].max()) + 1)
-    told: list[str] = []
+    lines: list[str] = []
     files = ImportedFiles(published_file("clip_sf.pth"), tokenizer=str(tokenizer))
-    model = import_model(files, tmp_path / "model", tell=told.append)
+    model = import_model(files, tmp_path / "model", tell=lines.append)
     assert model.stages == ["encoder"] and model.fusion_kind == "score"
-    assert told[0].startswith("clip_sf.pth: CLIP with score fusion, features of 48 numbers; ")
+    assert lines[0].startswith("clip_sf.pth: CLIP with score fusion, features of 48 numbers; ")
     clip = model.encoder
     assert isinstance(clip, Clip)
     tokens = torch.from_numpy(golden["tokens"].astype(np.int64))

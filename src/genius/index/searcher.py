@@ -253,9 +253,13 @@ class Searcher:
             embeddings = embeddings.astype(np.float16).astype(np.float32)
         if task.mode == "auto" and self._costs is None:
             engine.costs = costs_of(engine, batch.vectors, embeddings, wanted)
-        widen = self._settings.widen or task.mode != "paper"
+        more_beams = self._settings.more_beams or task.mode != "paper"
         candidates = engine.find(
-            batch.vectors, modality_code=wanted, k=task.k if widen else 0, beams=task.beams, mode=task.mode
+            batch.vectors,
+            modality_code=wanted,
+            k=task.k if more_beams else 0,
+            beams=task.beams,
+            mode=task.mode,
         )
         scorer = engine.scorer(candidates, embeddings, batch.embedding_weights)
         in_order = self._settings.bucket_order == "added"

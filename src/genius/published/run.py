@@ -43,7 +43,7 @@ from genius.train.model_writer import (
 )
 
 PRECOMPUTED = "precomputed"
-AS_PUBLISHED = SearchSettings(force_modality=False, widen=False, bucket_order="added", query_bits=16)
+AS_PUBLISHED = SearchSettings(force_modality=False, more_beams=False, bucket_order="added", query_bits=16)
 """How the authors' code searches."""
 TOKENIZER_HINT = (
     "the file of a CLIP has no tokenizer: name the folder of any Hugging Face CLIP with --tokenizer, such as "
@@ -115,7 +115,7 @@ def import_model(
         if checked.quantizer is not None:
             published = read_quantizer(checked.quantizer)
             _write_quantizer(published, draft)
-            tell(_told(checked.quantizer, f"quantizer, codes {_times(published.quantizer.sizes)}"))
+            tell(_summary(checked.quantizer, f"quantizer, codes {_times(published.quantizer.sizes)}"))
             if checked.decoder is not None:
                 _write_decoder(checked.decoder, published, draft, normalisation, tell)
     return Model.open(out)
@@ -183,7 +183,7 @@ def _write_encoder(checked: _Checked, draft: storage.Draft, tell: Tell) -> dict[
         raise error.at(checked.clip.path) from error.__cause__
     folder = ClipFolder.open(towers)
     draft.counts["parameters"] = sum(int(np.prod(tensor.shape)) for tensor in checked.clip.tensors.values())
-    tell(_told(checked.clip, f"CLIP with score fusion, features of {checked.width} numbers"))
+    tell(_summary(checked.clip, f"CLIP with score fusion, features of {checked.width} numbers"))
     return {"kind": "clip", "source": "", "fingerprint": folder.fingerprint("float32")}
 
 
@@ -225,7 +225,7 @@ def _write_decoder(
     write_decoder_files(draft, network, exported)
     draft.settings["stages"] = ["encoder", "quantizer", "decoder"]
     draft.settings["decoder"] = decoder_settings(network, exported)
-    tell(_told(file, f"decoder, {_network(network)}"))
+    tell(_summary(file, f"decoder, {_network(network)}"))
     if "int8" not in exported.graphs:
         tell(
             f"without 8-bit graphs: their log-probabilities would be off by {exported.mean['int8']:.2g} on "
@@ -254,7 +254,7 @@ def _tokenizer_folder(given: str | None, clip: Path) -> Path:
     return folder
 
 
-def _told(file: PublishedFile, what: str) -> str:
+def _summary(file: PublishedFile, what: str) -> str:
     weights = sum(int(np.prod(tensor.shape)) for tensor in file.tensors.values())
     megabytes = file.path.stat().st_size / 1e6
     return f"{file.path.name}: {what}; {weights / 1e6:,.1f} million numbers, {megabytes:,.1f} MB"

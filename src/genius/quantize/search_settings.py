@@ -13,7 +13,7 @@ class SearchSettings:
     force_modality: bool = True
     """Whether a query that wants a modality starts behind the first code that stands for it; otherwise only
     items of that modality are searched, whatever their first code is."""
-    widen: bool = True
+    more_beams: bool = True
     """Whether the mode `paper` follows more beams where these lead to fewer items than asked for."""
     bucket_order: Literal["score", "added"] = "score"
     """The order of items with one and the same code where codes alone rank them by log-probability: by score,
