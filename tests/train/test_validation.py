@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import cast
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from genius.corpus.queries import TaskQueries
+from genius.data.tasks import Task
 from genius.decode.geometry import fit_temperature
 from genius.train.batches import validation_rows
 from genius.train.validation import (
@@ -19,6 +20,7 @@ from genius.train.validation import (
     ItemRepresentations,
     RankingSettings,
     _weighted_rankings,
+    best_scale_and_weight,
     choose_ranking,
     unseen_items,
 )
@@ -28,7 +30,7 @@ from genius.train.validation import (
 class Queries:
     """The answer of each query is the item with its number."""
 
-    task: str = "task"
+    task: Task = field(default=Task("some", 0))
     want: int = 0
     has_image: bool = False
 
@@ -80,18 +82,36 @@ def test_each_kind_of_query_gets_its_own_weight() -> None:
     random = np.random.default_rng(0)
     truth, noise = random.normal(size=(2, 100, 16)).astype(np.float32)
     truth /= np.linalg.norm(truth, axis=1, keepdims=True)
-    texts, pairs = Queries("texts"), Queries("pairs", has_image=True)
+    texts, pairs = Queries(Task("texts", 0)), Queries(Task("pairs", 7), has_image=True)
     ranking = choose_ranking(
         ItemRepresentations(truth, truth, truth),
         np.zeros(100, np.int64),
         [cast(TaskQueries, texts), cast(TaskQueries, pairs)],
-        lambda task, rows: (truth if str(task) == "texts" else noise)[rows],
-        lambda task, rows: (noise if str(task) == "texts" else truth)[rows],
+        lambda task, rows: (truth if task.dataset == "texts" else noise)[rows],
+        lambda task, rows: (noise if task.dataset == "texts" else truth)[rows],
         members=np.arange(100),
         count=40,
     )
     images, text, both = ranking.rerank
     assert both < 0.5 < text and both <= images <= text
+
+
+def test_the_weight_of_most_hits_may_not_cost_a_data_set_what_embeddings_find() -> None:
+    """By hand: codes gain much for emoji and cost photos a little; a scale that gains next to nothing is not
+    worth a longer query."""
+    weights = np.array(WEIGHTS)
+    hits = np.zeros((3, len(SCALES), len(WEIGHTS)))
+    hits[0] = 0.60 - 0.10 * np.abs(weights - 0.8)  # photos: 0.58 by embeddings alone, 0.60 at most
+    hits[1] = 0.40 - 0.10 * np.abs(weights - 0.8)  # the same data set
+    hits[2] = 0.50 - 0.30 * weights  # emoji: the less, the better
+    hits[:, 1, 0] += 0.004
+    datasets = np.array(["photos", "photos", "emoji"])
+    assert best_scale_and_weight(hits, datasets) == (SCALES[0], 0.6)  # 0.5 keeps (0.57 + 0.37) / 0.96
+    assert best_scale_and_weight(hits[2:], datasets[2:])[1] == 0.0
+    hits[:, 1, 0] += 0.004
+    assert best_scale_and_weight(hits, datasets)[0] == SCALES[1]
+    hits[2] += weights  # now photos want 0.8, emoji 1.0
+    assert best_scale_and_weight(hits, datasets)[1] == 1.0
 
 
 def test_items_that_training_asks_for_are_not_searched() -> None:

@@ -145,6 +145,11 @@ SCALES = (1.0, 1.5, 2.0, 3.0)
 """Lengths of a query's vector that are tried. The code score v·q - ½‖q‖² ranks by distance, and quantized
 vectors q are shorter the worse they fit, which says little about the answer; for a longer query directions
 count more. New items fit worse than those that codebooks were trained on."""
+AS_GOOD = 0.005
+"""A mean hit rate by codes that is lower by less than this is as good: then the shorter query is taken."""
+LEAST_KEPT = 0.99
+"""Of the hits by embeddings alone, what every data set keeps under a weight that may be chosen: a gain on one
+is no reason to lose on another."""
 
 
 @dataclass(frozen=True)
@@ -202,11 +207,12 @@ def choose_ranking(
         vector_hits.append(hits[1])
         scaled_hits.append(np.reshape(hits[2:], (len(SCALES), len(WEIGHTS))))
     kinds = np.array([kind_of_query(task) for task in tasks])
+    datasets = np.array([task.task.dataset for task in tasks])
     by_task = np.array(scaled_hits)
     chosen = []
     for kind in range(KINDS):
-        alike = kinds == kind if kind in kinds else slice(None)
-        chosen.append(_best_scale_and_weight(by_task[alike].mean(0)))
+        alike = kinds == kind if kind in kinds else np.ones(len(kinds), bool)
+        chosen.append(best_scale_and_weight(by_task[alike], datasets[alike]))
     return RankingSettings(
         "vectors" if np.mean(vector_hits) > np.mean(embedding_hits) else "embeddings",
         tuple(scale for scale, _ in chosen),
@@ -214,10 +220,14 @@ def choose_ranking(
     )
 
 
-def _best_scale_and_weight(hits: np.ndarray) -> tuple[float, float]:
-    """Of hit rates [scales, weights]: the scale by codes alone, as these decide what is re-ranked."""
-    best = int(np.argmax(hits[:, 0]))
-    return SCALES[best], WEIGHTS[int(np.argmax(hits[best]))]
+def best_scale_and_weight(hits: np.ndarray, datasets: np.ndarray) -> tuple[float, float]:
+    """Of hit rates [tasks, scales, weights] of tasks of these data sets [tasks]: the scale by codes alone, as
+    these decide what is re-ranked; the weight of most hits among those under which no data set loses."""
+    by_codes = hits[:, :, 0].mean(0)
+    scale = int(np.flatnonzero(by_codes > by_codes.max() - AS_GOOD)[0])
+    by_dataset = np.stack([hits[datasets == name, scale].mean(0) for name in np.unique(datasets)])
+    keeps = (by_dataset >= LEAST_KEPT * by_dataset[:, -1:]).all(0)  # the last weight is embeddings alone
+    return SCALES[scale], WEIGHTS[int(np.argmax(np.where(keeps, hits[:, scale].mean(0), -1)))]
 
 
 def _weighted_rankings(
