@@ -83,8 +83,8 @@ class Model:
     ) -> Model:
         """The model at `path`, or `photo`, which ships with genius.
 
-        With a `device` such as "cuda", its learned decoder runs there, in torch. Raises InputError (no
-        model), MismatchError (of another format) or DamagedError.
+        With a `device` such as "cuda", its CLIP and its learned decoder run there, by torch. Raises
+        InputError (no model), MismatchError (of another format) or DamagedError.
         """
         path = model_folder(path)
         is_older = storage.is_artifact(path) and storage.read_manifest(path).format == 1
@@ -177,7 +177,7 @@ class Model:
             for name in TOWER_FILES:
                 self._artifact.file(f"towers/{name}")
             return LiteLoader(self.path / "towers", described["fingerprint"])
-        return saved_encoder_loader(described, self.path / "towers")
+        return saved_encoder_loader(described, self.path / "towers", self._device)
 
     @property
     def width(self) -> int:

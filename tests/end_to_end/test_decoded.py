@@ -251,15 +251,14 @@ def _tiny(recipe: Recipe, small: Recipe) -> Recipe:
     )
 
 
-@pytest.mark.parametrize("name", ["paper", "reference", "mbeir-clip"])
+@pytest.mark.parametrize("name", ["paper", "reference"])
 def test_published_recipes_train_all_stages(name: str, miniature: Path, home: Path) -> None:
     published = read_recipe(ROOT / f"recipes/{name}.toml")
     assert published.quantizer is not None and published.decoder is not None
-    size = CodebookSettings(levels=8, size=4096 if name == "mbeir-clip" else 1024).all_sizes
+    size = CodebookSettings(levels=8, size=1024).all_sizes
     assert published.quantizer.codebooks.all_sizes == size
-    network = published.decoder.network
-    whole = name == "mbeir-clip"  # the others are trained on two cores
-    assert (network.layers, network.width, network.prefix) == ((6, 512, 30) if whole else (3, 256, 30))
+    network = published.decoder.network  # what two cores can train
+    assert (network.layers, network.width, network.prefix) == (3, 256, 30)
     model = _train(home, miniature, name, _tiny(published, read_recipe(home / "recipe.toml")))
     assert model.stages == ["encoder", "quantizer", "decoder"]
     vectors = next(iter(coded_corpus(model, miniature, home / "cache", "val").queries.values()))

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from genius.errors import InputError
 from genius.train.batches import ROUND, TaskSchedule, TrainingQueries, shuffled_rows
 from tests.train import small_quantizer
 
@@ -73,3 +74,15 @@ def test_a_task_is_drawn_by_its_size_to_a_power() -> None:
         expected = count**power / (count**power + 10**power)
         assert drawn[:count].sum() == pytest.approx(expected)
         assert np.ptp(drawn[:count]) == np.ptp(drawn[count:]) == 0
+
+
+def test_queries_are_drawn_as_often_as_the_mix_has_them() -> None:
+    world = small_quantizer.world(1)
+    evenly = TrainingQueries.concatenate(world, 1.0)
+    np.testing.assert_allclose(evenly.probabilities, 1 / len(evenly.probabilities))
+    repetitions = {"0": 3, "1": 1}  # both tasks have queries of these ids, and many more
+    mixed = TrainingQueries.concatenate(world, 1.0, repetitions).probabilities
+    task = mixed[: small_quantizer.QUERIES]
+    assert task[:2].tolist() == pytest.approx([3 / 8, 1 / 8]) and not task[2:].any()
+    with pytest.raises(InputError, match=r"M-BEIR's mix .* has none of the training queries"):
+        TrainingQueries.concatenate(world, 1.0, {"elsewhere": 1})

@@ -128,3 +128,9 @@ def test_bad_settings_are_named() -> None:
         DecoderTraining(level_weights=(0.0, 0.0))
     with pytest.raises(InputError, match="codes have 3 levels, but there are 2 weights"):
         stage(level_weights=(1.0, 1.0))
+
+
+def test_in_bfloat16_the_loss_is_close_to_that_in_float32() -> None:
+    exact, rounded = (stage(precision=precision).loss(0, 0) for precision in ("float32", "bfloat16"))
+    assert rounded.dtype == exact.dtype and rounded != exact
+    assert float(rounded.detach()) == pytest.approx(float(exact.detach()), rel=0.02)

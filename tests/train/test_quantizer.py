@@ -161,3 +161,20 @@ def test_items_may_be_coded_by_beams_once_codebooks_are_trained() -> None:
     assert errors[1] < errors[0]
     with pytest.raises(InputError, match="at least one beam"):
         CodebookSettings(beams=0)
+
+
+def test_in_bfloat16_the_fusion_alone_is_rounded() -> None:
+    """The loss is close to that in float32, of unit vectors in float32; validation is not rounded at all."""
+    rounded = stage(dataclasses.replace(SETTINGS, precision="bfloat16"))
+    exact = stage()
+    losses = [trained.loss(0, 0) for trained in (exact, rounded)]
+    assert losses[1].dtype == torch.float32 and losses[0] != losses[1]
+    assert float(losses[1].detach()) == pytest.approx(float(losses[0].detach()), rel=0.02)
+    rows = np.arange(20)
+    vectors = rounded._vectors(rounded.items, rows)
+    assert vectors.dtype == torch.float32
+    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(20))
+    assert not torch.equal(vectors, exact._vectors(exact.items, rows))
+    np.testing.assert_array_equal(rounded.all_vectors(rounded.items), exact.all_vectors(exact.items))
+    losses[1].backward()
+    assert all(parameter.grad is not None for parameter in rounded.fusion.mix.parameters())

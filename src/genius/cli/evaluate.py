@@ -58,6 +58,16 @@ def evaluate(
             "with --protocol genius inferred."
         ),
     ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder of embeddings that others extracted (UniIR's .npy, GENIUS's .pt), to be taken "
+            "instead of encoding items and queries."
+        ),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Where a CLIP and the learned decoder run, such as cuda.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line instead.")] = False,
 ) -> None:
     """Search every task's queries in its local pool and in the union of all pools, and measure."""
@@ -73,6 +83,8 @@ def evaluate(
     _check_choice("want", want or "known", ("known", "inferred"))
     if protocol == "genius":
         _check_published(split, system, mode, exclude_query_item)
+    if vectors is not None and exclude_query_item:
+        raise InputError("--exclude-query-item compares images and texts, and with --vectors none are read")
     pools: Any = ("local", "union") if pool == "both" else (pool,)
     chosen: Any = split
     by_protocol: Any = protocol
@@ -87,6 +99,8 @@ def evaluate(
         exclude=exclude_query_item,
         want=None if want is None else want == "known",
         protocol=by_protocol,
+        vectors=vectors,
+        device=device,
         cache=default_cache(),
     )
     _show(result, pools, as_json=as_json)

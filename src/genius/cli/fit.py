@@ -69,6 +69,7 @@ def fit(
     from genius.cli.source import show_failures, show_notes
     from genius.data.read import read
     from genius.data.vectors import is_vector_file
+    from genius.encode.feature_pools import open_vectors
     from genius.errors import InputError
     from genius.fit.run import fit_model
     from genius.progress import log_to_terminal
@@ -77,7 +78,8 @@ def fit(
     if encoder != "precomputed" and (vectors or is_vector_file(source)):
         raise InputError("vectors of your own are for --encoder precomputed", path=vectors or source)
     log_to_terminal(verbose=learn)
-    collection = read(source, root=root, strict=strict, vectors=vectors)
+    table = None if vectors is None else open_vectors(vectors)
+    collection = read(source, root=root, strict=strict, vectors=table)
     base = _learn(collection, encoder, out, seed) if learn else encoder
     fitted = fit_model(
         collection,

@@ -32,7 +32,8 @@ Exif = Annotated[bool, typer.Option(help="Keep date, place and camera of photos 
 VectorsFile = Annotated[
     Path | None,
     typer.Option(
-        help="A file of the items' own vectors with their ids, for a model that was fitted on such."
+        help="A file of the items' own vectors with their ids, or a folder of UniIR's or GENIUS's files, for "
+        "a model that takes vectors."
     ),
 ]
 FailureFile = Annotated[
@@ -55,6 +56,7 @@ class ReadOptions:
     def read(self, source: Path) -> Collection:
         """The collection at `source`."""
         from genius.data.read import read
+        from genius.encode.feature_pools import open_vectors
 
         return read(
             source,
@@ -62,7 +64,7 @@ class ReadOptions:
             columns=self._columns,
             exif=self.exif,
             strict=self.strict,
-            vectors=self.vectors,
+            vectors=None if self.vectors is None else open_vectors(self.vectors),
         )
 
     def read_all(self, sources: Sequence[Path]) -> list[Collection]:

@@ -51,8 +51,16 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="A seed instead of the recipe's.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done and how long it takes, and stop.")
+        bool,
+        typer.Option("--dry-run", help="Say what would be done and what it takes, and stop."),
     ] = False,
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            help="With --dry-run: the GPU to count hours for, such as A100; by default RTX 3090, if the "
+            "recipe uses any."
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Train a decoder even if the doctor calls its quantizer broken.")
     ] = False,
@@ -85,15 +93,21 @@ def train(
     chosen = read_recipe(recipe)
     if seed is not None:
         chosen = dataclasses.replace(chosen, seed=seed)
-    _train(chosen, source, out, dry_run=dry_run, force=force)
+    _train(chosen, source, out, dry_run=dry_run, force=force, gpu=gpu)
 
 
-def _train(recipe: Recipe, tree: Tree, out: Path, *, dry_run: bool, force: bool = False) -> None:
+def _train(
+    recipe: Recipe, tree: Tree, out: Path, *, dry_run: bool, force: bool = False, gpu: str | None = None
+) -> None:
     """Say what will be done, and do it unless this is a dry run."""
     from genius.encode.pipeline import default_cache
+    from genius.train.cost import cost_lines, find_gpu
     from genius.train.run import duration, plan, train_model
 
-    for line in (*plan(recipe, out), duration(recipe, out)):
+    stages = (recipe.towers, recipe.quantizer, recipe.decoder)
+    on_gpu = gpu is not None or any(stage is not None and stage.device == "cuda" for stage in stages)
+    costs = cost_lines(recipe, out, find_gpu(gpu or "RTX 3090")) if on_gpu else []
+    for line in (*plan(recipe, out), duration(recipe, out), *costs):
         if line:
             typer.echo(line)
     if not dry_run:

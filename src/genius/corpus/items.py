@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -24,11 +26,26 @@ class CorpusItems:
 
 def read_items(tree: Tree, source: RecordSource, split: Split = "test") -> CorpusItems:
     """Every item of a tree: those of its union pool for a split, and of all local pools."""
-    items: dict[str, Item] = {}
     names = tree.pools
-    for name in [UNION, *names] if UNION in names else names:
-        for item in tree.pool(name, split):
-            items.setdefault(item.id, item)
+    pools = [tree.pool(name, split) for name in ([UNION, *names] if UNION in names else names)]
+    return _numbered(chain.from_iterable(pools), source)
+
+
+def read_training_items(tree: Tree, source: RecordSource, splits: Sequence[Split]) -> CorpusItems:
+    """The items that training on a tree may see: all of them, or without "test" those of its pools for
+    training and validation. (M-BEIR's answers to COCO's training queries are in no other pool.)"""
+    rest = [tree.items(split) for split in splits if split != "test"]
+    if "test" not in splits:
+        return _numbered(chain.from_iterable(rest), source)
+    pools = [tree.pool(name) for name in tree.pools]
+    return _numbered(chain(tree.items("test"), *pools, *rest), source)
+
+
+def _numbered(every: Iterable[Item], source: RecordSource) -> CorpusItems:
+    """Items as they first occur."""
+    items: dict[str, Item] = {}
+    for item in every:
+        items.setdefault(item.id, item)
     listed = list(items.values())
     modality = np.array([MODALITIES.index(item.modality) for item in listed], np.int8)
     numbers = {item.id: number for number, item in enumerate(listed)}

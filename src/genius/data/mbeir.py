@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -140,6 +141,10 @@ class Tree(Collection):
                 if task is None or query.task == task.number:
                     yield query
 
+    def repetitions(self, split: Split = "train") -> Counter[str]:
+        """How often each query is in M-BEIR's own mix, which repeats those of small data sets, by id."""
+        return Counter(query.id for query in self.queries(split, upsampled=True))
+
     def judgements(self, split: Split, task: Task) -> dict[str, list[str]]:
         """The relevant items of each query (M-BEIR's qrels)."""
         path = self._single(f"qrels/{split}/mbeir_{task}_{split}_qrels.txt")
@@ -230,8 +235,12 @@ class Tree(Collection):
 
     @cached_property
     def _ids(self) -> frozenset[str]:
-        """The ids of a view's items: those of its local pools."""
-        return frozenset(item.id for name in self.pools if name != UNION for item in self.pool(name))
+        """The ids of a view's items: those of its local pools, and answers with their data sets' numbers."""
+        ids = {item.id for name in self.pools if name != UNION for item in self.pool(name)}
+        for query in self.queries("train"):  # the answers to COCO's are in no local pool
+            number = query.id.partition(":")[0]
+            ids.update(id for id in query.positives if id.partition(":")[0] == number)
+        return frozenset(ids)
 
     # --- queries
 

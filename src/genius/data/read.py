@@ -12,7 +12,7 @@ from genius.data.file_kinds import is_image, is_text, unread_kind
 from genius.data.folder import Folder
 from genius.data.mbeir import Tree, is_tree
 from genius.data.tables import CSV_ENDINGS, JSONL_ENDINGS, PARQUET_ENDINGS, TableCollection, Tables, table
-from genius.data.vectors import VectorFile, is_vector_file, with_vectors
+from genius.data.vectors import VectorFile, VectorTable, VectorTables, is_vector_file, with_vectors
 from genius.data.webdataset import WebDataset, is_tar
 from genius.errors import InputError
 
@@ -26,7 +26,7 @@ def read(
     columns: Columns | Mapping[str, Any] | None = None,
     exif: bool = True,
     strict: bool = False,
-    vectors: Path | str | None = None,
+    vectors: Path | str | VectorTable | VectorTables | None = None,
 ) -> Collection:
     """Open the collection at `source`; iterate over it to get its items.
 
@@ -42,7 +42,8 @@ def read(
         exif: whether what cameras wrote into photos of a folder is metadata.
         strict: whether a line or file that can't be read is raised, instead of skipped and recorded in
             `.failures`.
-        vectors: a file of embeddings of one's own, which items get by their ids; see `genius.data.vectors`.
+        vectors: a file of embeddings of one's own, which items get by their ids; see `genius.data.vectors`
+            (and `genius.encode.feature_pools.open_vectors`, which opens what others extracted).
 
     Raises InputError if `source` is none of these kinds.
     """

@@ -1,19 +1,20 @@
 """Embeddings of one's own, from files: `.npy`, `.npz`, `.safetensors` or Parquet, each vector with an id.
 
-`VectorTable` looks vectors up by id, `with_vectors` gives them to the items of a collection, and `VectorFile`
-is a collection of vectors without anything else.
+`VectorTable` looks vectors up by id, `VectorTables` does so in several files; `with_vectors` gives them to
+the items of a collection, and `VectorFile` is a collection of vectors without anything else.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from genius.data.collection import Collection, Located, Report
+from genius.data.hashed_ids import ids_file, kind_of_file, original_ids
 from genius.data.records import Item, Vectors
 from genius.errors import InputError, require
 
@@ -81,6 +82,12 @@ class VectorTable:
             raise InputError(f"is no whole file of vectors{reason}", path=path) from error
         return cls(path, ids, arrays)
 
+    @property
+    def width(self) -> int:
+        """Numbers of a vector."""
+        arrays = (self._whole, self._image, self._text)
+        return next(int(array.shape[1]) for array in arrays if array is not None)
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -129,6 +136,36 @@ class VectorTable:
                 )
 
 
+class VectorTables:
+    """The vectors of several files by id; of an id that occurs in several, those of the first.
+
+    Raises InputError for vectors of different widths.
+    """
+
+    def __init__(self, path: Path, tables: Sequence[VectorTable]) -> None:
+        self.path = path
+        self._tables: dict[str, VectorTable] = {}
+        for table in tables:
+            if table.width != tables[0].width:
+                raise InputError(
+                    f"its vectors have {table.width} numbers, and those of {tables[0].path.name} have "
+                    f"{tables[0].width}: they come from different encoders",
+                    path=table.path,
+                )
+            for id in table.ids:
+                self._tables.setdefault(id, table)
+        self.ids = list(self._tables)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._tables
+
+    def __getitem__(self, id: str) -> Vectors:
+        return self._tables[id][id]
+
+
 class VectorFile(Collection):
     """A file of vectors as a collection: each item is its vector, and is shown by its id."""
 
@@ -143,7 +180,7 @@ class VectorFile(Collection):
 class WithVectors(Collection):
     """The items of a collection, each with its vector of a table; items without one are failures."""
 
-    def __init__(self, collection: Collection, vectors: VectorTable) -> None:
+    def __init__(self, collection: Collection, vectors: VectorTable | VectorTables) -> None:
         super().__init__(collection.path, root=collection.root, strict=collection.strict)
         self.kind = collection.kind  # type: ignore[misc]
         self._collection, self._vectors, self._surplus = collection, vectors, 0
@@ -182,9 +219,10 @@ class WithVectors(Collection):
         self._surplus = len(self._vectors) - len(fitting)
 
 
-def with_vectors(collection: Collection, vectors: Path | str) -> Collection:
-    """The items of a collection with their vectors from a file, by id."""
-    return WithVectors(collection, VectorTable.open(vectors))
+def with_vectors(collection: Collection, vectors: Path | str | VectorTable | VectorTables) -> Collection:
+    """The items of a collection with their vectors from a file, or from an open table, by id."""
+    opened = VectorTable.open(vectors) if isinstance(vectors, Path | str) else vectors
+    return WithVectors(collection, opened)
 
 
 def read_vector(path: Path | str) -> Vectors:
@@ -235,7 +273,16 @@ def row_vectors(row: Mapping[str, Any]) -> tuple[Vectors | None, list[str]]:
 
 def _read_npy(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:
     array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return _ids_beside(path), {"whole": array}
+    kind = kind_of_file(path)
+    if kind is None or path.with_suffix(".txt").exists():
+        return _ids_beside(path), {"whole": array}
+    ids = ids_file(path)
+    try:
+        return original_ids(np.load(ids, allow_pickle=False), kind), {"whole": array}
+    except FileNotFoundError:
+        raise InputError(f"has no ids: {ids.name} should be beside it") from None
+    except InputError as error:
+        raise error.at(ids) from None
 
 
 def _read_npz(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:

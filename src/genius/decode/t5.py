@@ -119,7 +119,7 @@ class T5Decoder(nn.Module):
         settings = self.settings
         prefix = self.prefix(vectors).view(-1, settings.prefix, settings.width)
         # Dropout and a norm are what is left of T5's encoder when it has no layers.
-        prefix = self.dropout(self.prefix_norm(self.dropout(prefix)))
+        prefix = self.dropout(self.prefix_norm(self.dropout(prefix).float()))
         return [layer.cross_attention.keys_values(prefix) for layer in self._layers]
 
     def step(

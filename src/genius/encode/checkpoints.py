@@ -102,7 +102,7 @@ def _named_tensors(content: Any, part: str | None, path: Path) -> dict[str, np.n
 # --- PyTorch's files --------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(eq=False)
 class _Storage:
     """Consecutive numbers in the file; `read` returns their bytes."""
 
@@ -269,3 +269,45 @@ def _reader(path: Path, start: int, size: int) -> Callable[[], bytes]:
         return content
 
     return read
+
+
+# --- tables of features -----------------------------------------------------------------------------
+
+
+def read_rows_by_id(path: Path | str, name: str) -> tuple[dict[str, np.ndarray], dict[int, int]]:
+    """The tensors of one of PyTorch's files by name, and the dictionary `name` beside them, of whole numbers.
+
+    Its keys may be tensors of one number. Raises InputError as `read_checkpoint` does.
+    """
+    path = Path(path)
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            size = max(
+                (m.file_size for m in archive.infolist() if m.filename.endswith("/data.pkl")), default=0
+            )
+        if size > MAX_PICKLE_BYTES:
+            raise InputError(
+                f"has a dictionary of {size / 2**20:,.0f} MB, and at most {MAX_PICKLE_BYTES >> 20} are read: "
+                "use the files of single pools instead of their union",
+                path=path,
+            )
+    tensors = read_checkpoint(path)
+    with path.open("rb") as file:  # it was read a moment ago, so it can be read
+        zipped = file.read(4) == b"PK\x03\x04"
+        file.seek(0)
+        content = _read_zip(file) if zipped else _read_legacy(file)
+    numbers = content.get(name)
+    if not isinstance(numbers, dict):
+        held = ", ".join(map(str, content)) or "nothing"
+        raise InputError(f"has no dictionary {name!r}; it holds: {held}", path=path)
+    plain = {_whole_number(key): _whole_number(value) for key, value in numbers.items()}
+    if None in plain or None in plain.values():
+        raise InputError(f"{name!r} should be a dictionary of whole numbers", path=path)
+    return tensors, plain  # type: ignore[return-value]
+
+
+def _whole_number(value: Any) -> int | None:
+    if isinstance(value, _Tensor) and value.shape == ():
+        read = value.read()
+        value = int(read) if np.issubdtype(read.dtype, np.integer) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

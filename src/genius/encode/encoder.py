@@ -103,8 +103,13 @@ def encoder_loader(towers: Towers, source: str = "") -> tuple[EncoderLoader, Pat
     return ClipLoader(str(model_folder(source))), None
 
 
-def saved_encoder_loader(described: Mapping[str, Any], towers: Path) -> EncoderLoader:
-    """A loader of the joint encoder that a model's settings describe; `towers` are those inside the model."""
+def saved_encoder_loader(
+    described: Mapping[str, Any], towers: Path, device: str | None = None
+) -> EncoderLoader:
+    """A loader of the joint encoder that a model's settings describe; `towers` are those inside the model.
+
+    A CLIP or SigLIP is opened on the `device`, if one is given.
+    """
     kind, source = described["kind"], described["source"]
     if kind == "precomputed":
         from genius.encode.precomputed import PrecomputedLoader
@@ -116,4 +121,4 @@ def saved_encoder_loader(described: Mapping[str, Any], towers: Path) -> EncoderL
         return SentenceTransformersLoader(source, bool(described.get("trust_remote_code")))
     from genius.encode.clip import ClipLoader
 
-    return ClipLoader(source or str(towers))
+    return ClipLoader(source or str(towers), device or "cpu")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from genius.data.mbeir import SPLITS, UNION, Tree
+from genius.data.mbeir import SPLITS, UNION, Split, Tree
 from genius.data.records import ImageSource, Item, Query
 from genius.data.text import clean, query_text
 from genius.encode.feature_cache import content_key
@@ -38,13 +38,20 @@ class EncoderInputs:
             else:
                 self._add(query.image, query_text(query))
 
-    def add_tree(self, tree: Tree) -> None:
-        """Add all items and queries of an M-BEIR tree, and all of its prompts."""
-        names = [name for name in tree.pools if name != UNION]
-        self.add_items(tree)
-        for name in names:
-            self.add_items(tree.pool(name))
-        for split in SPLITS:
+    def add_tree(self, tree: Tree, splits: Sequence[Split] = SPLITS) -> None:
+        """Add the items and queries of an M-BEIR tree, all or those of some splits, and all of its prompts.
+
+        The items of the test split are those of all local pools, too.
+        """
+        if "test" in splits:
+            self.add_items(tree)
+            for name in tree.pools:
+                if name != UNION:
+                    self.add_items(tree.pool(name))
+        for split in splits:
+            if split != "test":
+                self.add_items(tree.items(split))
+        for split in splits:
             self.add_queries(tree.queries(split))
         if self.apart:
             for prompt in tree.instructions.wanted_by_prompt():

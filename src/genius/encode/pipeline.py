@@ -19,7 +19,7 @@ import platformdirs
 from PIL import Image
 
 from genius.data.images import load
-from genius.data.mbeir import Tree
+from genius.data.mbeir import SPLITS, Split, Tree
 from genius.data.records import ImageSource
 from genius.encode.direct import pixel_batches
 from genius.encode.encoder import Encoder, EncoderLoader
@@ -122,19 +122,23 @@ def default_cache() -> Path:
 
 
 def tree_features(
-    tree: Tree, loader: EncoderLoader, cache: Path, *, apart: bool = True
+    tree: Tree, loader: EncoderLoader, cache: Path, *, apart: bool = True, splits: Sequence[Split] = SPLITS
 ) -> tuple[Features, EncodingReport]:
     """The features of an M-BEIR tree, stored in the cache folder; instructions `apart` or before the texts.
 
-    A view of some data sets has features of its own, so that it does not overwrite those of the whole tree.
+    A view of some data sets has features of its own, and so have some of the splits, so that they do not
+    overwrite those of the whole tree.
     """
     inputs = EncoderInputs(apart)
-    inputs.add_tree(tree)
+    inputs.add_tree(tree, splits)
     encoder = loader(1)
     tree_key = content_key("\n".join((str(tree.path.resolve()), *tree.datasets)).encode()).hex()
     name = f"tree-{tree_key}" if apart else f"tree-{tree_key}-instructed"
+    if set(splits) != set(SPLITS):
+        name += f"-{'-'.join(splits)}"
     out = cache / encoder.fingerprint[:16] / name
-    report = encode(inputs, loader, out, cache=cache, workers=cores())
+    on_processor = getattr(loader, "device", "cpu") == "cpu"  # one process is enough for a GPU
+    report = encode(inputs, loader, out, cache=cache, workers=cores() if on_processor else 1)
     return Features.open(out, encoder), report
 
 

@@ -12,12 +12,14 @@ import numpy as np
 from genius import __version__
 from genius.corpus.coded import code_corpus
 from genius.corpus.embedded import EmbeddedCorpus, embed_corpus
+from genius.corpus.given import embed_given
 from genius.corpus.items import CorpusItems, read_items
 from genius.corpus.queries import TaskQueries, read_queries
 from genius.corpus.source import open_source, training_view
-from genius.data.mbeir import UNION, Split, Tree
+from genius.data.mbeir import SPLITS, UNION, Split, Tree
 from genius.data.tasks import Task
 from genius.encode.features import Features
+from genius.encode.inputs import EncoderInputs, InputRows
 from genius.errors import InputError
 from genius.evaluate import published
 from genius.evaluate.protocol import DEPTH, Benchmark, Evaluation, PoolName, System, run_protocol
@@ -55,6 +57,8 @@ def evaluate_model(
     exclude: bool = False,
     want: bool | None = None,
     protocol: ProtocolName = "mbeir",
+    vectors: Path | None = None,
+    device: str | None = None,
 ) -> Result:
     """Evaluate a model on a split of a tree, or of a view of one, by M-BEIR's protocol.
 
@@ -63,50 +67,81 @@ def evaluate_model(
 
     `modes` adds rows of the engine in these modes; `auto` is the row `default`. With `want`, searches by code
     know the wanted modality: by default so, but not in the protocol `genius`, which is that of the paper's
-    tables: its tasks alone, by the systems of `paper_systems`.
+    tables: its tasks alone, by the systems of `paper_systems`. `vectors` is a folder of embeddings that are
+    taken instead of encoding (`genius.encode.feature_pools`). On a `device` such as "cuda" run a CLIP and the
+    learned decoder.
     """
-    tree, model = tree if isinstance(tree, Tree) else Tree(tree), Model.open(model_path)
+    tree, model = tree if isinstance(tree, Tree) else Tree(tree), Model.open(model_path, device=device)
     if UNION in pools and not tree.has_union(split):
         raise InputError(
             f"has no union pool for {split}: evaluate in its local pools alone (--pool local)", path=tree.path
         )
-    unpublished = _unpublished_tasks(tree, split, tasks) if protocol == "genius" else ()
-    want = protocol != "genius" if want is None else want
+    published_only = protocol == "genius"
+    unpublished = _unpublished_tasks(tree, split, tasks) if published_only else ()
+    want = not published_only if want is None else want
     tree.check(split)
-    source = open_source(model, tree, cache)
+    source = _source(model, tree, cache, (split,) if published_only else SPLITS, vectors)
     pool = read_items(tree, source, split)
     every_task = read_queries(tree, source, pool, split, apart=model.instruction_apart)
     names = sorted(str(task.task) for task in every_task if str(task.task) not in unpublished)
     _check_names(tasks or (), names, f"task in {split}")
     queries = [task for task in every_task if str(task.task) in (tasks or names)]
-    embedded = embed_corpus(model, source, pool, queries)
+    embedded = _embedded(model, source, pool, queries, vectors)
     excluding = own_items(source, pool, queries) if exclude else None
     existing = _systems(model, embedded, modes, want, excluding, protocol)
     _check_names(systems or (), list(existing), "system in this model")
     chosen = {name: system for name, system in existing.items() if not systems or name in systems}
     ids = {task.task: task.ids for task in queries}
     benchmark = Benchmark(tree, split, pool.numbers, ids, seen_answers(model, tree, pool, queries))
-    settings = _described(model, tree) | {
+    settings = _described(model, tree, systems, vectors) | {
         "protocol": protocol,
         "split": split,
         "pools": list(pools),
         "tasks": list(tasks or names),
-        **({"systems": list(systems)} if systems else {}),
         "modes": list(modes),
         "exclude_query_item": exclude,
         "wanted_modality": "known" if want else "inferred",
     }
-    made_from = {"model": model.fingerprint}
-    if isinstance(source, Features):
-        made_from["features"] = source.fingerprint
-    evaluation = run_protocol(benchmark, chosen, pools, published.DEPTH if protocol == "genius" else DEPTH)
-    return Result(evaluation, settings, made_from, tuple(model.stages), unpublished)
+    evaluation = run_protocol(benchmark, chosen, pools, published.DEPTH if published_only else DEPTH)
+    return Result(evaluation, settings, _made_from(model, source), tuple(model.stages), unpublished)
 
 
-def _described(model: Model, tree: Tree) -> dict[str, Any]:
+def _source(
+    model: Model, tree: Tree, cache: Path, splits: Sequence[Split], vectors: Path | None
+) -> Features | InputRows:
+    """What is embedded; nothing has to be encoded where vectors are given."""
+    return open_source(model, tree, cache, splits) if vectors is None else InputRows(EncoderInputs())
+
+
+def _embedded(
+    model: Model,
+    source: Features | InputRows,
+    pool: CorpusItems,
+    queries: Sequence[TaskQueries],
+    vectors: Path | None,
+) -> EmbeddedCorpus:
+    if vectors is not None:
+        return embed_given(model, vectors, pool, queries)
+    return embed_corpus(model, source, pool, queries)
+
+
+def _made_from(model: Model, source: Features | InputRows) -> dict[str, str]:
+    features = {"features": source.fingerprint} if isinstance(source, Features) else {}
+    return {"model": model.fingerprint} | features
+
+
+def _described(
+    model: Model, tree: Tree, systems: Sequence[str] | None, vectors: Path | None
+) -> dict[str, Any]:
     """What is evaluated, on what and by which version."""
-    datasets = {"datasets": list(tree.datasets)} if tree.datasets else {}
-    return {"recipe": model.settings["recipe"], "genius": __version__} | datasets
+    described: dict[str, Any] = {"recipe": model.settings["recipe"], "genius": __version__}
+    if tree.datasets:
+        described["datasets"] = list(tree.datasets)
+    if systems:
+        described["systems"] = list(systems)
+    if vectors is not None:
+        described["vectors"] = vectors.name
+    return described
 
 
 def _unpublished_tasks(tree: Tree, split: Split, wanted: Sequence[str] | None) -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from genius.corpus.embedded import EmbeddedCorpus
+from genius.errors import InputError
 from genius.quantize.fusion_inputs import FusionInputs, concatenate
 
 ROUND = 64
@@ -67,12 +68,21 @@ class TrainingQueries:
     """How likely each query is drawn [n]."""
 
     @classmethod
-    def concatenate(cls, embedded: EmbeddedCorpus, power: float) -> TrainingQueries:
-        """All queries of the tasks; a task is drawn in proportion to its number of queries to a power."""
+    def concatenate(
+        cls, embedded: EmbeddedCorpus, power: float, repetitions: Mapping[str, int] | None = None
+    ) -> TrainingQueries:
+        """All queries of the tasks; a task is drawn in proportion to its number of queries to a power.
+
+        With `repetitions`, a query is drawn that many times as often. Raises InputError if no query has any.
+        """
         tasks = list(embedded.tasks.values())
         offsets = np.cumsum([0, *(len(task.items) for task in tasks)])
         starts = [task.starts[:-1] + offset for task, offset in zip(tasks, offsets, strict=False)]
         weights = np.concatenate([np.full(len(task), float(len(task)) ** (power - 1)) for task in tasks])
+        if repetitions is not None:
+            weights *= [repetitions.get(id, 0) for task in tasks for id in task.ids]
+            if not weights.any():
+                raise InputError("M-BEIR's mix (upsampled = true) has none of the training queries")
         return cls(
             concatenate([embedded.queries[task.task] for task in tasks]),
             np.concatenate([np.full(len(task), task.want) for task in tasks]),

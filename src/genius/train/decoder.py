@@ -8,7 +8,7 @@ and codes are computed once, in single precision.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -61,11 +61,16 @@ class DecoderTraining:
     """Weights of the levels in the loss; by default all are equal."""
     task_power: float = 1.0
     """A task is drawn in proportion to its number of queries to this power."""
+    upsampled: bool = False
+    """Whether queries are drawn as often as M-BEIR's own mix has them, in which small data sets are
+    repeated."""
     validated: int = 60
     """Queries of each task that a validation uses, at most."""
     beams: int = 20
     """Beams of the search in validation."""
     device: Literal["cpu", "cuda"] = "cpu"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the network's arithmetic in training; weights and the loss are in float32."""
     network: DecoderSettings = field(default_factory=DecoderSettings)
     loop: DecoderLoopSettings = field(default_factory=DecoderLoopSettings)
 
@@ -90,6 +95,7 @@ class DecoderStage:
         training: items, and the queries to learn from.
         validation: the same items, and other queries.
         seed: of the weights and of every draw.
+        repetitions: how often each training query is drawn, by id, relative to others; by default evenly.
     """
 
     name = "decoder"
@@ -103,6 +109,7 @@ class DecoderStage:
         validation: CodedCorpus,
         *,
         seed: int,
+        repetitions: Mapping[str, int] | None = None,
     ) -> None:
         levels = len(quantizer.sizes)
         if settings.level_weights and len(settings.level_weights) != levels:
@@ -113,7 +120,7 @@ class DecoderStage:
         self.settings, self.seed = settings, seed
         self.quantizer, self.modality_of = quantizer, list(modality_of)
         self.items, self.codes = training.vectors, training.codes.astype(np.int64)
-        self.queries = TrainingQueries.concatenate(training.embedded, settings.task_power)
+        self.queries = TrainingQueries.concatenate(training.embedded, settings.task_power, repetitions)
         self.vectors = np.concatenate([training.queries[task] for task in training.embedded.tasks])
         self.validation = validation
         self.pool = CodePool(training.codes, quantizer.codebooks, quantizer.semantic)
@@ -134,11 +141,13 @@ class DecoderStage:
         local = distributed.local_slice(len(vectors))
         device = self.settings.device
         targets = torch.from_numpy(codes[local]).to(device)
-        logits = self.decoder(torch.from_numpy(vectors[local]).to(device), targets)
+        low = self.settings.precision == "bfloat16"
+        with torch.autocast(device, torch.bfloat16, enabled=low):
+            logits = self.decoder(torch.from_numpy(vectors[local]).to(device), targets)
         total = torch.zeros((), device=device)
         for level, weight in enumerate(self.weights):
             total = total + weight * functional.cross_entropy(
-                logits[level],
+                logits[level].float(),
                 targets[:, level],
                 label_smoothing=self.settings.label_smoothing,
                 reduction="sum",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import shutil
 from pathlib import Path
@@ -92,7 +93,8 @@ def write_quantizer(
     quantizer, items = stage.quantizer(), stage.quantize_items()
     ranking = stage.ranking(items)
     quality = stage.code_quality(items, ranking.query_scale)
-    tensors, graphs, names = _shared_tensors(stage.fusion, {"fusion.onnx": fusion_graph(stage.fusion)})
+    fusion = copy.deepcopy(stage.fusion).cpu()  # it may have been trained on a GPU
+    tensors, graphs, names = _shared_tensors(fusion, {"fusion.onnx": fusion_graph(fusion)})
     settings = {
         **_without(model.settings, "decoder"),
         "stages": ["encoder", "quantizer"],

@@ -25,7 +25,7 @@ from genius.train.recipe import Recipe, description
 from genius.train.towers import TowerSettings
 
 StageName = Literal["encoder", "quantizer", "decoder"]
-_BASE = ("seed", "datasets", "without", "towers", "encoder")
+_BASE = ("seed", "datasets", "without", "pools", "towers", "encoder")
 RECIPE_KEYS: dict[StageName, tuple[str, ...]] = {
     "encoder": _BASE,
     "quantizer": (*_BASE, "quantizer"),
@@ -41,7 +41,9 @@ def plan(recipe: Recipe, out: Path) -> list[str]:
     finished = finished_stages(out, recipe)
     steps = []
     if "encoder" not in finished:
-        if recipe.towers is not None:
+        if recipe.towers is not None and recipe.towers.frozen:
+            steps.append(f"take {recipe.towers.source} as it is")
+        elif recipe.towers is not None:
             steps.append(_stage_line("towers", recipe.towers))
         if recipe.encoder is not None:
             speed = "about 70 pictures and 600 texts a second on two cores"
@@ -109,16 +111,18 @@ CLIP_WIDTH = 768
 
 
 def duration(recipe: Recipe, out: Path) -> str:
-    """How long training should take, in a sentence; empty if nothing is left or nothing can be estimated."""
+    """How long training should take on the processor, in a sentence; empty if nothing is left for it or
+    nothing can be estimated. (`cost` has what GPUs take.)"""
     finished, macs, quantizer = finished_stages(out, recipe), 0.0, recipe.quantizer
     width = recipe.encoder.heads.width if recipe.encoder else CLIP_WIDTH
     if recipe.encoder is not None and "encoder" not in finished:
         macs += encoder_macs(recipe.encoder)
-    if quantizer is not None and "quantizer" not in finished:
+    if quantizer is not None and quantizer.device == "cpu" and "quantizer" not in finished:
         macs += quantizer_macs(quantizer, width)
     width = (quantizer and quantizer.fusion.width) or width
-    if quantizer is not None and recipe.decoder is not None and "decoder" not in finished:
-        macs += decoder_macs(recipe.decoder, width, quantizer.codebooks.all_sizes)
+    decoder = None if "decoder" in finished else recipe.decoder
+    if quantizer is not None and decoder is not None and decoder.device == "cpu":
+        macs += decoder_macs(decoder, width, quantizer.codebooks.all_sizes)
     if not macs:
         return ""
     minutes = max(1, round(training_seconds(macs, measure_speed()) / 60))

@@ -9,8 +9,9 @@ too, which is what the paper's β = γ = 100 were tuned for: as sums, they would
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -83,6 +84,12 @@ class QuantizerSettings:
     prefix_temperature: float = 0.02
     task_power: float = 1.0
     """A task is drawn in proportion to its number of queries to this power."""
+    upsampled: bool = False
+    """Whether queries are drawn as often as M-BEIR's own mix has them, in which small data sets are
+    repeated."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the fusion's arithmetic in training; weights, codebooks and losses are in float32."""
     buffer: int = 40_000
     """Vectors that k-means initialises codebooks from: half of queries, half of their answers."""
     restart: float = 0.0
@@ -122,14 +129,20 @@ class QuantizerStage:
     name = "quantizer"
 
     def __init__(
-        self, settings: QuantizerSettings, training: EmbeddedCorpus, validation: EmbeddedCorpus, *, seed: int
+        self,
+        settings: QuantizerSettings,
+        training: EmbeddedCorpus,
+        validation: EmbeddedCorpus,
+        *,
+        seed: int,
+        repetitions: Mapping[str, int] | None = None,
     ) -> None:
         prepare_torch(seed)
         start = Model.open(settings.start) if settings.start else None
         settings = settings if start is None else with_sizes_of(start, settings)
         self.settings, self.seed = settings, seed
         self.items, self.modality = training.items, training.pool.modality.astype(np.int64)
-        self.queries = TrainingQueries.concatenate(training, settings.task_power)
+        self.queries = TrainingQueries.concatenate(training, settings.task_power, repetitions)
         self.validation = validation
         self.val_items = unseen_items(
             len(self.modality), list(training.tasks.values()), list(validation.tasks.values())
@@ -143,6 +156,7 @@ class QuantizerStage:
         self.network = nn.Module()
         self.network.fusion = self.fusion
         self.network.codebooks = self.codebooks
+        self.network.to(settings.device)
 
     def _start_from(self, model: Model) -> None:
         """Take over a model's fusion and codebooks, whose codes count as evenly used."""
@@ -190,12 +204,18 @@ class QuantizerStage:
         positives = draw_positives(self.queries, rows, random)
         others = random.integers(0, len(self.modality), self.settings.others)
         candidates = np.unique(np.concatenate([positives, others]))
-        targets = torch.from_numpy(np.searchsorted(candidates, positives))
+        targets, device = torch.from_numpy(np.searchsorted(candidates, positives)), self.settings.device
         queries, items = distributed.local_slice(len(rows)), distributed.local_slice(len(candidates))
         modality = np.concatenate([self.queries.want[rows[queries]], self.modality[candidates[items]]])
         other_positives = mask_other_positives(self.queries, rows, candidates, targets)
         return ContrastBatch(
-            rows, candidates, targets, other_positives, torch.from_numpy(modality), queries, items
+            rows,
+            candidates,
+            targets.to(device),
+            other_positives.to(device),
+            torch.from_numpy(modality).to(device),
+            queries,
+            items,
         )
 
     def _loss(
@@ -223,9 +243,11 @@ class QuantizerStage:
         return loss
 
     def _vectors(self, inputs: FusionInputs, rows: np.ndarray) -> torch.Tensor:
-        values = inputs[rows].values()
-        vectors: torch.Tensor = self.fusion(*(torch.from_numpy(value) for value in values))
-        return vectors
+        device, low = self.settings.device, self.settings.precision == "bfloat16" and self.fusion.training
+        values = [torch.from_numpy(value).to(device) for value in inputs[rows].values()]
+        with torch.autocast(device, torch.bfloat16, enabled=low):
+            vectors: torch.Tensor = self.fusion(*values)
+        return functional.normalize(vectors.float(), dim=1) if low else vectors
 
     @torch.no_grad()
     def all_vectors(self, inputs: FusionInputs, rows: np.ndarray | None = None) -> np.ndarray:
@@ -234,7 +256,7 @@ class QuantizerStage:
         self.fusion.eval()
         numbers = np.arange(len(inputs)) if rows is None else rows
         blocks = [
-            self._vectors(inputs, numbers[start : start + BLOCK]).numpy()
+            self._vectors(inputs, numbers[start : start + BLOCK]).cpu().numpy()
             for start in range(0, len(numbers), BLOCK)
         ]
         self.fusion.train(training)
@@ -252,9 +274,10 @@ class QuantizerStage:
         )
         modality = np.concatenate([self.queries.want[rows], self.modality[answers]])
         generator = torch.Generator().manual_seed(int(random.integers(2**62)))
+        device = self.settings.device
         self.codebooks.init(
-            torch.from_numpy(vectors),
-            torch.from_numpy(modality),
+            torch.from_numpy(vectors).to(device),
+            torch.from_numpy(modality).to(device),
             generator,
             step_size=2 * self.settings.batch,
         )
@@ -270,8 +293,9 @@ class QuantizerStage:
         classifier = self.codebooks.classifier
         weights = None
         if classifier is not None:
-            weights = classifier.weight.detach().numpy().copy(), classifier.bias.detach().numpy().copy()
-        books = [book.numpy().copy() for book in self.codebooks.vectors_by_level()]
+            weight, bias = classifier.weight.detach().cpu(), classifier.bias.detach().cpu()
+            weights = weight.numpy().copy(), bias.numpy().copy()
+        books = [book.cpu().numpy().copy() for book in self.codebooks.vectors_by_level()]
         settings = self.settings.codebooks
         return Quantizer(
             books, modality_code=settings.modality_code, classifier=weights, beams=settings.beams

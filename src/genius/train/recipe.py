@@ -38,6 +38,9 @@ class Recipe:
     """The data sets of the tree to train on; by default all."""
     without: tuple[str, ...] = ()
     """Data sets to leave out of training, as in the paper's zero-shot experiment."""
+    pools: Literal["all", "training"] = "all"
+    """The items that training sees: all of the tree, or those of its pools for training and validation alone
+    (M-BEIR's test pool has five million)."""
     towers: TowerSettings | None = None
     """Fine-tuning of a CLIP before stage 0; by default its towers stay as they are."""
     encoder: EncoderSettings | None = None
@@ -85,11 +88,13 @@ def read_recipe(path: Path | str) -> Recipe:
 
 
 def description(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as JSON stores it: lists instead of tuples, and no data sets if it takes all."""
+    """The recipe as JSON stores it: lists instead of tuples, and no data sets or pools if it takes all."""
     values = dataclasses.asdict(recipe)
     for name in ("datasets", "without"):
         if not values[name]:
             del values[name]
+    if values["pools"] == "all":
+        del values["pools"]
     return _lists_for_tuples(values)  # type: ignore[no-any-return]
 
 

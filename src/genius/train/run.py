@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Sequence
 from pathlib import Path
+
+import torch
 
 from genius.corpus.coded import CodedCorpus, code_corpus
 from genius.corpus.embedded import EmbeddedCorpus, embed_corpus
-from genius.corpus.items import read_items
+from genius.corpus.items import read_training_items
 from genius.corpus.queries import read_prompts, read_queries
 from genius.corpus.source import open_source, training_view
-from genius.data.mbeir import Tree
+from genius.data.mbeir import SPLITS, Split, Tree
 from genius.encode.encoder import encoder_loader
 from genius.encode.pipeline import tree_features
+from genius.errors import MissingError
 from genius.model import Model
 from genius.train import distributed
 from genius.train.decoder import DecoderStage, DecoderTraining
@@ -46,6 +50,7 @@ def train_model(
     log of every step. Raises InputError where a decoder would be trained on a quantizer that the doctor calls
     broken, unless `force` is set.
     """
+    _check_devices(recipe)
     distributed.init()
     if tree.datasets and not (recipe.datasets or recipe.without):
         recipe = dataclasses.replace(recipe, datasets=tree.datasets)  # so that the model records it
@@ -86,11 +91,12 @@ def _train_heads(
     settings = with_start(settings)
     loader, towers = encoder_loader(settings.towers, settings.source or str(tuned or ""))
     encoder = loader(1)
-    features, report = tree_features(tree, loader, cache)
+    splits = _splits(recipe)
+    features, report = tree_features(tree, loader, cache, splits=splits)
     log.info("Encoded %d pictures and texts; %d were in the cache.", report.encoded, report.known)
     for error in report.failures[:5]:
         log.warning("left out: %s", error)
-    pool = read_items(tree, features)
+    pool = read_training_items(tree, features, splits)
     tasks = read_queries(tree, features, pool, "train"), read_queries(tree, features, pool, "val")
     prompts = read_prompts(tree, features)
     stage = EncoderStage(settings, encoder, features, pool, tasks, prompts, seed=recipe.seed)
@@ -109,9 +115,10 @@ def _train_quantizer(
     recipe: Recipe, settings: QuantizerSettings, tree: Tree, out: Path, work: Path, cache: Path
 ) -> None:
     """Stage 1: embed the tree by the model of stage 0, then train fusion and codebooks on that."""
-    model = Model.open(out)
-    training, validation = _embedded(model, tree, cache)
-    stage = QuantizerStage(settings, training, validation, seed=recipe.seed)
+    model = Model.open(out, device=_device(recipe))
+    training, validation = _embedded(model, tree, cache, _splits(recipe))
+    mix = tree.repetitions() if settings.upsampled else None
+    stage = QuantizerStage(settings, training, validation, seed=recipe.seed, repetitions=mix)
     scores = train(stage, settings.loop, work / "quantizer", seed=recipe.seed)
     _log_scores("quantizer", scores)
     if distributed.rank() == 0:
@@ -119,10 +126,33 @@ def _train_quantizer(
     distributed.barrier()
 
 
-def _embedded(model: Model, tree: Tree, cache: Path) -> tuple[EmbeddedCorpus, EmbeddedCorpus]:
-    """All items of a tree with its training queries, and with its validation queries, by a model."""
-    source = open_source(model, tree, cache)
-    pool = read_items(tree, source)
+def _check_devices(recipe: Recipe) -> None:
+    """Raise MissingError if a stage is to run on a GPU that torch can't use, before anything is trained."""
+    stages = {"towers": recipe.towers, "quantizer": recipe.quantizer, "decoder": recipe.decoder}
+    for name, settings in stages.items():
+        if settings is not None and settings.device == "cuda" and not torch.cuda.is_available():
+            raise MissingError(
+                f"the recipe trains {name} on a GPU, and torch finds none here: "
+                f'say device = "cpu" in [{name}], or install a CUDA build of torch'
+            )
+
+
+def _splits(recipe: Recipe) -> tuple[Split, ...]:
+    """The splits whose items training sees."""
+    return SPLITS if recipe.pools == "all" else ("train", "val")
+
+
+def _device(recipe: Recipe) -> str | None:
+    """Where a CLIP encodes: where it would be tuned."""
+    return "cuda" if recipe.towers is not None and recipe.towers.device == "cuda" else None
+
+
+def _embedded(
+    model: Model, tree: Tree, cache: Path, splits: Sequence[Split]
+) -> tuple[EmbeddedCorpus, EmbeddedCorpus]:
+    """The items of a tree with its training queries, and with its validation queries, by a model."""
+    source = open_source(model, tree, cache, splits)
+    pool = read_training_items(tree, source, splits)
     train_queries, val_queries = (
         read_queries(tree, source, pool, split, apart=model.instruction_apart) for split in ("train", "val")
     )
@@ -141,15 +171,18 @@ def _train_decoder(
     force: bool,
 ) -> None:
     """Stage 2: code the tree's items by the model of stage 1, then train a decoder to generate the codes."""
-    model = Model.open(out)
-    embedded, val_embedded = _embedded(model, tree, cache)
+    model = Model.open(out, device=_device(recipe))
+    embedded, val_embedded = _embedded(model, tree, cache, _splits(recipe))
     training = code_corpus(model, embedded)
     queries = {task: model.query_vectors(inputs) for task, inputs in val_embedded.queries.items()}
     validation = CodedCorpus(val_embedded, training.vectors, training.codes, queries)
     if not force:
         refuse_broken(model, validation)
     modality_of = model.settings["quantizer"]["modality_of"]
-    stage = DecoderStage(settings, model.quantizer, modality_of, training, validation, seed=recipe.seed)
+    mix = tree.repetitions() if settings.upsampled else None
+    stage = DecoderStage(
+        settings, model.quantizer, modality_of, training, validation, seed=recipe.seed, repetitions=mix
+    )
     scores = train(stage, settings.loop, work / "decoder", seed=recipe.seed)
     _log_scores("decoder", scores)
     if distributed.rank() == 0:

@@ -54,6 +54,8 @@ class TowerSettings:
 
     source: str
     """The CLIP or SigLIP to begin with: a folder or a hub name."""
+    frozen: bool = False
+    """Whether it stays as it is, since somebody tuned it before: UniIR's CLIP-SF, say."""
     fusion_kind: ClipFusionKind = "score"
     """`score`: the sum of the towers' outputs. `tokens`: a small transformer over both towers' tokens."""
     batch: int = 64
@@ -85,6 +87,8 @@ class TowerSettings:
             raise InputError("learning rates should be above 0")
         if min(self.validated_queries, self.validated_items) < 1:
             raise InputError("validated_queries and validated_items should be at least 1")
+        if self.frozen and self.fusion_kind == "tokens":
+            raise InputError('fusion_kind = "tokens" has a transformer to train: it can\'t be frozen')
         if self.fusion_kind == "score" and self.fusion != TokenFusionSettings():
             raise InputError('fusion is what fusion_kind = "tokens" trains; with "score" there is none')
 
@@ -242,12 +246,17 @@ class TunedTowers:
 
 
 def tune_towers(settings: TowerSettings, tree: Tree, work: Path, *, seed: int) -> TunedTowers:
-    """Fine-tune the recipe's CLIP, or resume an interrupted run; the result is in `work / "clip"`."""
-    stage = TowerStage(settings, tree, seed=seed)
-    scores = train(stage, settings.loop, work / "towers", seed=seed, rates=settings.rates)
-    log.info("Stage towers: validation score %.1f.", scores["score"])
+    """Fine-tune the recipe's CLIP unless it is frozen, or resume an interrupted run; the result is in
+    `work / "clip"`."""
+    if settings.frozen:
+        fused, scores = FusedClip(Clip.open(settings.source), "score"), {}
+    else:
+        stage = TowerStage(settings, tree, seed=seed)
+        scores = train(stage, settings.loop, work / "towers", seed=seed, rates=settings.rates)
+        log.info("Stage towers: validation score %.1f.", scores["score"])
+        fused = stage.fused
     folder = work / "clip"
     if distributed.rank() == 0:
-        stage.clip.save(folder)
+        fused.clip.save(folder)
     distributed.barrier()
-    return TunedTowers(settings, folder, stage.fused, scores)
+    return TunedTowers(settings, folder, fused, scores)
