@@ -44,7 +44,7 @@ def write_pool(path: Path, **changes: Any) -> Path:
     return path
 
 
-def test_names_say_whose_embeddings_a_file_holds() -> None:
+def test_names_say_what_a_file_holds() -> None:
     names = {
         "mbeir_mscoco_task0_test_cand_pool_embed.npy": "items",
         "mbeir_union_cand_pool_embed.npy": "items",
@@ -191,7 +191,7 @@ def test_bad_numbers_and_hostile_pools_are_refused(tmp_path: Path) -> None:
         open_vectors(path)
 
 
-def test_a_dictionary_that_is_too_large_is_told_from_a_damaged_file(
+def test_a_dictionary_that_is_too_large_is_no_damaged_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from genius.encode import checkpoints

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from genius import model as model_file
 from genius.cli import app
 from genius.data.mbeir import UNION, Tree
 from genius.encode import pipeline
-from genius.errors import InputError
+from genius.encode.direct import image_features
+from genius.errors import InputError, MissingError
 from genius.evaluate.run import evaluate_model
 from genius.train.recipe import Recipe
 from genius.train.run import train_model
@@ -86,6 +88,39 @@ def test_the_figures_are_those_of_encoding(home: Path) -> None:
     assert results[1].settings["vectors"] == "embed" and "features" not in results[1].made_from
 
 
+def test_features_of_parts_are_summed_up_as_they_are(home: Path, tmp_path: Path) -> None:
+    """GENIUS's pools have features of images and of texts, of any length, for absent parts too."""
+    tree, model = Tree(home / "M-BEIR"), Model.open(home / "model")
+    for name in tree.pools:
+        items = [item for item in tree.pool(name) if name != UNION]
+        if not items:
+            continue
+        numbers = [[int(part) for part in item.id.split(":")] for item in items]
+        images = [item.image for item in items if item.image]
+        texts = [model.read_text(item.text) for item in items]
+        features = np.ones((len(items), model.width), np.float32)
+        has_image = np.array([item.image is not None for item in items])
+        if images:
+            features[has_image] = image_features(model.encoder, images)[0]
+        pool = {
+            "img": torch.from_numpy(features),
+            "text": torch.from_numpy(model.encoder.encode_texts(texts)),
+            "img_mask": torch.from_numpy(has_image.astype(np.int64)),
+            "text_mask": torch.tensor([int(bool(text)) for text in texts]),
+            "id_to_index": {
+                dataset * MOST_ITEMS + number: row for row, (dataset, number) in enumerate(numbers)
+            },
+        }
+        torch.save(pool, tmp_path / f"cand_pool_{name}_IT_dict.pt")
+    shutil.copytree(home / "embed/test", tmp_path / "test")
+    evaluations = [
+        evaluate_model(home / "M-BEIR", model.path, split="test", cache=home / "cache", vectors=vectors)
+        for vectors in (None, tmp_path)
+    ]
+    encoded, taken = ({m.key: m.value for m in result.evaluation.measurements} for result in evaluations)
+    assert taken == pytest.approx(encoded)
+
+
 def test_a_model_of_vectors_is_fitted_indexed_and_evaluated(home: Path, tmp_path: Path) -> None:
     run = CliRunner().invoke
     pools, tree, model = str(home / "embed"), str(home / "M-BEIR"), str(tmp_path / "fitted")
@@ -96,6 +131,14 @@ def test_a_model_of_vectors_is_fitted_indexed_and_evaluated(home: Path, tmp_path
     arguments = ["evaluate", tree, "-m", model, "--protocol", "genius", "--vectors", pools]
     shown = run(app, arguments, catch_exceptions=False)
     assert shown.exit_code == 0 and "Table 9 of the supplement" in shown.stdout
+
+
+def test_a_device_that_is_not_here_is_named(home: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("here is one")
+    arguments = ["evaluate", str(home / "M-BEIR"), "-m", str(home / "model"), "--device", "cuda:99"]
+    with pytest.raises(MissingError, match="torch finds no CUDA here"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
 def test_what_does_not_fit_is_named(home: Path, coded_model: Path, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ BAD = {
     'nam = "x"': "unknown key nam: did you mean name?",
     'name = "x"\n[encoder]\nbatchsize = 3': "unknown key encoder.batchsize: did you mean batch?",
     'name = "x"\n[encoder.loop]\nlearning_rat = 0.1': "learning_rat: did you mean learning_rate?",
-    'name = "x"\nzzz = 1': "unknown key zzz; known are name, seed, datasets, without, towers, encoder",
+    'name = "x"\nzzz = 1': "unknown key zzz; known are name, seed, datasets, without, pools, towers, encoder",
     "seed = 3": "lacks name",
     'name = "x"\nseed = "one"': "seed should be a whole number, but is 'one'",
     'name = "x"\nseed = true': "seed should be a whole number, but is True",

@@ -65,6 +65,9 @@ def evaluate(
             "instead of encoding items and queries."
         ),
     ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Where a CLIP and the learned decoder run, such as cuda.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line instead.")] = False,
 ) -> None:
     """Search every task's queries in its local pool and in the union of all pools, and measure."""
@@ -97,6 +100,7 @@ def evaluate(
         want=None if want is None else want == "known",
         protocol=by_protocol,
         vectors=vectors,
+        device=device,
         cache=default_cache(),
     )
     _show(result, pools, as_json=as_json)

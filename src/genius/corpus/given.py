@@ -10,13 +10,15 @@ import numpy as np
 from genius.corpus.embedded import BLOCK, EmbeddedCorpus
 from genius.corpus.items import CorpusItems
 from genius.corpus.queries import TaskQueries
-from genius.data.records import MODALITIES
+from genius.data.records import MODALITIES, Vectors
 from genius.data.vectors import VectorTable, VectorTables
+from genius.encode.direct import MaskedFeatures
 from genius.encode.feature_pools import open_vectors
 from genius.errors import InputError
 from genius.model import Model
 from genius.progress import bar
 from genius.quantize.fusion_inputs import FusionInputs, concatenate
+from genius.quantize.joint_space import JointSpace, check_width
 
 
 def embed_given(
@@ -47,7 +49,7 @@ def embed_given(
             blocks = []
             for start in range(0, len(ids), BLOCK):
                 block = slice(start, start + BLOCK)
-                blocks.append(model.vector_inputs([table[id] for id in ids[block]], modality[block]))
+                blocks.append(_fusion_inputs(model, [table[id] for id in ids[block]], modality[block]))
                 shown.advance(len(blocks[-1]))
             return concatenate(blocks)
 
@@ -59,6 +61,27 @@ def embed_given(
             for task in tasks
         }
     return EmbeddedCorpus(pool, embedded, {task.task: task for task in tasks}, by_task)
+
+
+def _fusion_inputs(model: Model, given: Sequence[Vectors], modality: np.ndarray) -> FusionInputs:
+    """Records from vectors that were extracted; a CLIP's features are summed up as they are."""
+    for vectors in given:
+        check_width(vectors, model.width)
+    whole = any(vectors.whole is not None for vectors in given)
+    if model.fusion_kind != "score" or (whole and "quantizer" in model.stages):
+        return model.vector_inputs(given, modality)
+    if whole:  # without a quantizer, nothing takes images and texts apart
+        return JointSpace.uncentred(model.width).from_vectors(given, modality)
+    image = _masked([vectors.image for vectors in given], model.width)
+    text = _masked([vectors.text for vectors in given], model.width)
+    return model.item_fusion_inputs(image, text, modality)
+
+
+def _masked(vectors: Sequence[np.ndarray | None], width: int) -> MaskedFeatures:
+    """Rows [n, width], and which of them are present [n]."""
+    present = np.array([vector is not None for vector in vectors], bool)
+    nothing = np.zeros(width, np.float32)
+    return np.stack([nothing if vector is None else vector for vector in vectors]), present
 
 
 def _check_ids(table: VectorTable | VectorTables, ids: Sequence[str], what: str) -> None:

@@ -153,10 +153,10 @@ class PaperComparison:
     def _by_tasks(self, table: PublishedTable) -> Table:
         lines = self._lines(table)
         names = [name.replace(" (", "\n(") for name, _, _ in lines]
-        shown = Table(("task", "data set", "", *names), title=_title(table), decimals=DECIMALS)
+        shown = Table(("task", "", *names), title=_title(table), decimals=DECIMALS)
         columns = [self._cells(table, method, ours=ours, tasks=table.tasks) for _, method, ours in lines]
         for task, row in zip(table.tasks, zip(*columns, strict=True), strict=True):
-            shown.add(_arrow(task), _dataset(task), _metric(task), *row)
+            shown.add(f"{_arrow(task)} {_dataset(task)}", _metric(task), *row)
         absent = self._absent()
         here = [place for place, task in enumerate(table.tasks) if task not in absent]
         whole = len(here) == len(table.tasks)
@@ -164,10 +164,10 @@ class PaperComparison:
             (_mean(column) if whole else DASH) if ours else method.average
             for (_, method, ours), column in zip(lines, columns, strict=True)
         ]
-        shown.add("average", None, None, *averages)
+        shown.add("average", None, *averages)
         if here and not whole:
             shared = [_mean([column[place] for place in here]) for column in columns]
-            shown.add(f"average of these {len(here)}", None, None, *shared)
+            shown.add(f"average of these {len(here)}", None, *shared)
         return shown
 
 

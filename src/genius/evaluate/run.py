@@ -58,6 +58,7 @@ def evaluate_model(
     want: bool | None = None,
     protocol: ProtocolName = "mbeir",
     vectors: Path | None = None,
+    device: str | None = None,
 ) -> Result:
     """Evaluate a model on a split of a tree, or of a view of one, by M-BEIR's protocol.
 
@@ -67,9 +68,10 @@ def evaluate_model(
     `modes` adds rows of the engine in these modes; `auto` is the row `default`. With `want`, searches by code
     know the wanted modality: by default so, but not in the protocol `genius`, which is that of the paper's
     tables: its tasks alone, by the systems of `paper_systems`. `vectors` is a folder of embeddings that are
-    taken instead of encoding (`genius.encode.feature_pools`).
+    taken instead of encoding (`genius.encode.feature_pools`). On a `device` such as "cuda" run a CLIP and the
+    learned decoder.
     """
-    tree, model = tree if isinstance(tree, Tree) else Tree(tree), Model.open(model_path)
+    tree, model = tree if isinstance(tree, Tree) else Tree(tree), Model.open(model_path, device=device)
     if UNION in pools and not tree.has_union(split):
         raise InputError(
             f"has no union pool for {split}: evaluate in its local pools alone (--pool local)", path=tree.path
@@ -100,10 +102,8 @@ def evaluate_model(
         "exclude_query_item": exclude,
         "wanted_modality": "known" if want else "inferred",
     }
-    features = {"features": source.fingerprint} if isinstance(source, Features) else {}
-    made_from = {"model": model.fingerprint} | features
     evaluation = run_protocol(benchmark, chosen, pools, published.DEPTH if published_only else DEPTH)
-    return Result(evaluation, settings, made_from, tuple(model.stages), unpublished)
+    return Result(evaluation, settings, _made_from(model, source), tuple(model.stages), unpublished)
 
 
 def _source(
@@ -123,6 +123,11 @@ def _embedded(
     if vectors is not None:
         return embed_given(model, vectors, pool, queries)
     return embed_corpus(model, source, pool, queries)
+
+
+def _made_from(model: Model, source: Features | InputRows) -> dict[str, str]:
+    features = {"features": source.fingerprint} if isinstance(source, Features) else {}
+    return {"model": model.fingerprint} | features
 
 
 def _described(
