@@ -188,7 +188,7 @@ class Generate:
             eos_token_id=None,
         )
         self.network: Any = T5ForConditionalGeneration(config)
-        self.network.eval()
+        self.network.train(False)
         file = PublishedFile.open(decoder, "decoder")
         weights = {name: torch.from_numpy(file.read(name)) for name in file.without("quantizer.").tensors}
         inner = {

@@ -91,7 +91,8 @@ def test_the_formula_in_each_of_the_published_ways(name: str) -> None:
     vectors = network(**inputs).detach().numpy()
     np.testing.assert_allclose(vectors, by_hand(network, inputs), atol=2e-6)
     assert np.abs(vectors - fusion(False)(**inputs).detach().numpy()).max() > 0.01
-    assert (len(network.mix[0].weight), len(network.share[0].weight)) == (
+    sizes = [layer[0].get_parameter("weight").shape[0] for layer in (network.mix, network.share)]
+    assert tuple(sizes) == (
         PUBLISHED[name] if name == "mix_hidden" else 2 * HIDDEN,
         PUBLISHED[name] if name == "share_hidden" else HIDDEN,
     )
