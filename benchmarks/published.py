@@ -7,8 +7,8 @@ Makes checkpoints of the published layout (a CLIP ViT-L/14, the quantizer, the T
 them in a process of its own, whose time and peak memory are printed. Then it indexes made-up features of
 images, texts and pairs over the same quantizer and decoder (`--encoder precomputed`), and searches by made-up
 queries, re-ranked: in the modes `paper` and `fast`, and by `generate` of Hugging Face's transformers with a
-trie of dictionaries over the same codes, 50 beams each, in turns. Numbers are random, so nothing is said of
-quality.
+trie of dictionaries over the same codes, 50 beams each, in turns, on one thread, by the processor's time,
+which other load on the machine hardly changes. Numbers are random, so nothing is said of quality.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from figures import median_seconds, print_table
+from figures import print_table
 from options import ROOT, script_parser
 
 from genius.data.records import Item, Vectors
 from genius.decode.t5 import DecoderSettings
 from genius.display import Table
 from genius.encode.uniir import PREFIX, ClipSizes
+from genius.errors import require
 from genius.index.index import Index
 from genius.model import Model
 from genius.published.decoder_file import SPECIAL_TOKENS, TABLES, decoder_shapes
@@ -188,7 +188,7 @@ class Generate:
             eos_token_id=None,
         )
         self.network: Any = T5ForConditionalGeneration(config)
-        self.network.train(False)
+        self.network.eval()  # type: ignore[no-untyped-call]
         file = PublishedFile.open(decoder, "decoder")
         weights = {name: torch.from_numpy(file.read(name)) for name in file.without("quantizer.").tensors}
         inner = {
@@ -242,10 +242,12 @@ class Generate:
         return [numbers[place] for place in np.argsort(-scores, kind="stable")[:K]]
 
 
-def search_all(search: Callable[[Vectors], object], queries: Sequence[Vectors]) -> None:
-    """One search after the other."""
+def processor_seconds(search: Callable[[Vectors], object], queries: Sequence[Vectors]) -> float:
+    """The processor's time for one search after the other."""
+    start = time.process_time()
     for query in queries:
         search(query)
+    return time.process_time() - start
 
 
 def main() -> None:
@@ -278,10 +280,13 @@ def main() -> None:
     for search in ways.values():
         search(queries[0])  # what is compiled or fitted at the first search is not counted
     chosen = {name: queries[: FEW if search == usual.search else None] for name, search in ways.items()}
-    times = median_seconds(
-        {name: partial(search_all, search, chosen[name]) for name, search in ways.items()}, ROUNDS
-    )
-    speeds = {name: len(chosen[name]) / time for name, time in times.items()}
+    rounds: dict[str, list[float]] = {name: [] for name in ways}
+    threads = require("threadpoolctl", "bench", "measuring on one thread")
+    with threads.threadpool_limits(1):
+        for _ in range(ROUNDS):
+            for name, search in ways.items():
+                rounds[name].append(processor_seconds(search, chosen[name]) / len(chosen[name]))
+    speeds = {name: 1 / float(np.median(seconds)) for name, seconds in rounds.items()}
     same = [
         [int(hit.item.id) for hit in index.search(vector=query, k=K, mode="paper", rerank=True)]
         == usual.search(query)

@@ -20,6 +20,7 @@ from genius.index.item_encoder import EncodedItems, EncodeItems
 from genius.index.snapshot import create_index_folder, is_index
 from genius.model import Model
 from genius.quantize.quantizer import Quantizer
+from genius.quantize.search_settings import SearchSettings
 from tests.index.made_up import GIVEN, WIDTH, made_up_codes, quantized
 
 CODEBOOKS = [np.random.default_rng(7).normal(size=(size, WIDTH)) for size in GIVEN.sizes]
@@ -35,6 +36,8 @@ class MadeUpModel:
     stages = ("encoder", "quantizer")
     uses_features = True
     takes_vectors = False
+    has_temperature = True
+    search_settings = SearchSettings()
 
     def __init__(self) -> None:
         self.quantizer = Quantizer(CODEBOOKS, modality_code="given")
