@@ -15,7 +15,7 @@ DEMO_READY  := $(VENV)/.ready-demo
 TRAIN_READY := $(VENV)/.ready-demo-train
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check quick lint types fix demo demo-train docs pages wheel clean
+.PHONY: help install test check test-long quick lint types fix demo demo-train docs pages wheel clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,13 +42,16 @@ define set-up
 	@touch $@
 endef
 
-test: install check  ## install if needed, then run every check and test
+test: install check  ## install if needed, then run every check and test but the long ones
 
-check: lint types  ## run every check and test, without installing anything
-	@echo "==> pytest"; $(BIN)/python -m pytest $(PARALLEL)
+check: lint types  ## the same without installing anything
+	@echo "==> pytest"; $(BIN)/python -m pytest $(PARALLEL) -m "not long"
+
+test-long: install  ## run the long tests (killed trainings, every rival), and properties on new examples
+	@$(BIN)/python -m pytest $(PARALLEL) -m "long or hypothesis" --hypothesis-profile=explore
 
 quick: install  ## run the tests that neither kill, train nor drive a browser: under two minutes
-	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not long"
 
 lint:  ## check style and formatting
 	@echo "==> ruff";   $(BIN)/ruff check . && $(BIN)/ruff format --check .

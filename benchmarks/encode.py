@@ -21,8 +21,8 @@ from tokenizers import Tokenizer
 from torch.nn import functional
 
 from genius.data.images import load
+from genius.data.instructions import clean
 from genius.data.mbeir import SPLITS, Tree
-from genius.data.text import clean
 from genius.demo.corpus import demo_tree
 from genius.encode import lite, lite_image
 from genius.encode import lite_weights as weights

@@ -8,7 +8,7 @@ Without --final only the validation split is used, which everything is tuned on.
 is also trained a second time, beside the model, with a learned modality code, whose purity is a bar. Bars
 and the table of seen and unseen targets go to stderr. Of the published recipes (`paper`, `reference`) only
 dense search and the systems of their codes and decoder are measured; neither bars nor the doctor check
-them.
+them, nor rivals (`recipes/rivals/`).
 """
 
 from __future__ import annotations
@@ -73,13 +73,14 @@ def main() -> int:
     model = options.model or ROOT / "out" / f"{recipe.name}-{recipe.seed}"
     train_model(recipe, tree, model, cache=default_cache(), force=options.force)
     split: Split = "test" if options.final else "val"
-    judged = recipe.name not in PUBLISHED
+    published = recipe.name in PUBLISHED
+    judged = not published and recipe.identifiers == "codes"
     evaluation = evaluate_model(
         options.tree,
         model,
         split=split,
         cache=default_cache(),
-        systems=None if judged else PUBLISHED_SYSTEMS,
+        systems=PUBLISHED_SYSTEMS if published else None,
         modes=MODES,
     ).evaluation
     for measured in evaluation.measurements:

@@ -25,6 +25,8 @@ DENSE_BASELINE, MEAN = "dense-fair", "mean"
 LEARNED = ("codes", "geometry", "genius", "genius+rerank")
 SHOWN = {f"{name}{kind}" for name in LEARNED for kind in ("", INFERRED)}
 """The systems that are shown of a recipe that stands beside another."""
+RIVAL = "-like"
+"""What the names of rivals' systems have in them."""
 Key = tuple[str, str, str, str]
 
 
@@ -42,9 +44,10 @@ class Figures:
             self.queries |= {row["task"]: row["queries"] for row in rows if row["metric"] == METRIC}
 
     def add(self, recipe: str, path: Path) -> None:
-        """Add the systems in `SHOWN` of another recipe's run to all runs, under the name of the recipe."""
+        """Add the systems in `SHOWN` of another recipe's run, or a rival's own, to all runs, under the name
+        of the recipe."""
         for (system, pool, task, metric), value in Figures([path]).runs[0].items():
-            if system in SHOWN:
+            if system in SHOWN or RIVAL in system:
                 for run in self.runs:
                     run[f"{recipe}: {system}", pool, task, metric] = value
 

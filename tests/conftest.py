@@ -12,7 +12,10 @@ import pytest
 
 from tests.miniature import write_miniature
 
-hypothesis.settings.register_profile("house", deadline=None)  # no test depends on the clock
+# No test depends on the clock, nor on chance: the same code passes or fails every time.
+# `make test-long` draws new examples, and what it finds becomes an @example.
+hypothesis.settings.register_profile("house", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile("house")
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from genius import storage
 from genius.data.records import ImageBytes, Item, Query
+from genius.dense_model import TENSOR_FILES
 from genius.errors import MismatchError, MissingError
-from genius.model import FORMAT, KIND, TENSOR_FILES, Model
+from genius.model import FORMAT, KIND, Model
 from genius.tensors import read_tensors, tensor_for_graph
 from tests.encode.small_clip import IMAGES, TEXTS, write_clip
 from tests.pictures import encoded

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
 import pytest
 
@@ -33,3 +34,37 @@ def test_short_work_and_what_is_no_terminal_show_none(monkeypatch: pytest.Monkey
     progress.quiet()
     assert shown(monkeypatch, Terminal(), patience=0) == ""
     progress.quiet(False)
+
+
+def test_a_log_gets_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, clock = io.StringIO(), [0.0]
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    with progress.bar("counting", total=1000, unit="sheep") as bar:
+        for _ in range(20):  # five sheep in ten seconds
+            clock[0] += 10
+            bar.advance(5)
+    assert log.getvalue().splitlines() == [
+        "counting: 30 of 1,000 sheep, 0.5 a second, 32 minutes left",
+        "counting: 60 of 1,000 sheep, 0.5 a second, 31 minutes left",
+        "counting: 90 of 1,000 sheep, 0.5 a second, 30 minutes left",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "line"),
+    [
+        (1200, 1300, "counting: 1,200 of 1,300 sheep, 20 a second, less than a minute left"),
+        (60, 60 * 1000, "counting: 60 of 60,000 sheep, 1.0 a second, 16.6 hours left"),
+        (60, None, "counting: 60 sheep, 1.0 a second"),
+        (3, 8, "counting: 3 of 8 sheep, 3.0 a minute, 2 minutes left"),
+    ],
+)
+def test_a_line_of_a_log(monkeypatch: pytest.MonkeyPatch, done: int, total: int | None, line: str) -> None:
+    log, clock = io.StringIO(), [0.0]
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    with progress.bar("counting", total=total, unit="sheep") as bar:
+        clock[0] = 60
+        bar.advance(done)
+    assert log.getvalue() == f"{line}\n"

@@ -19,7 +19,8 @@ _INTRODUCTION = """# Recipes
 A recipe is a TOML file that says how a model is trained: `genius train RECIPE --tree TREE -o model/`. An
 unknown key is an error that suggests the nearest known one. `recipes/` has `demo`, `minibeir` (for our
 benchmark), `paper` and `reference` (the method as published) and `mbeir-paper` and `mbeir-best`
-(full scale, for a GPU).
+(full scale, for a GPU); `recipes/rivals/` has GRACE, IRGen, TIGER, DSI and PRO, as settings of the same
+trainer.
 
 All keys with their defaults follow. The page is generated from the settings classes by `make docs`; a test
 compares the two.

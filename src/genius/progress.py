@@ -1,7 +1,8 @@
 """Progress bars and logging for the terminal.
 
-A bar appears on standard error for work that takes longer than a moment, with the rate and the time left; if
-standard error is no terminal, nothing is drawn. `quiet()` switches bars off.
+A bar appears on standard error for work that takes longer than a moment, with the rate and the time left. If
+standard error is no terminal but a log, long work writes a line a minute instead. `quiet()` switches
+both off.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ T = TypeVar("T")
 
 PATIENCE = 0.5
 """Seconds of work before a bar appears."""
+LOG_SECONDS = 60.0
+"""Between the lines of long work in a log."""
 _REFRESH_SECONDS = 0.1
 
 _silenced = False
@@ -38,20 +41,38 @@ def tell(message: str) -> None:
 
 
 class Bar:
-    """A progress bar that appears once the work turns out to be long."""
+    """A progress bar that appears once the work turns out to be long; in a log, a line a minute."""
 
     def __init__(self, description: str, total: float | None, unit: str, silent: bool = False) -> None:
         self.description, self.total, self.unit = description, total, unit
         self.done = 0.0
         self._shown: Progress | None = None
-        self._next = time.monotonic() + PATIENCE
-        self._silent = silent or _silenced or not sys.stderr.isatty()
+        self._silent, self._draws = silent or _silenced, sys.stderr.isatty()
+        self._started = time.monotonic()
+        self._next = self._started + (PATIENCE if self._draws else LOG_SECONDS)
 
     def advance(self, steps: float = 1) -> None:
         """Count more steps as done."""
         self.done += steps
         if not self._silent and time.monotonic() >= self._next:
-            self._draw()
+            if self._draws:
+                self._draw()
+            else:
+                self._log()
+
+    def _log(self) -> None:
+        """Write how far the work is as a line of its own."""
+        now = time.monotonic()
+        rate = self.done / (now - self._started)
+        line = f"{self.description}: {self.done:,.0f}"
+        if self.total:
+            line += f" of {self.total:,.0f}"
+        line += f" {self.unit}, "
+        line += f"{60 * rate:.1f} a minute" if rate < 0.1 else f"{rate:,.{0 if rate >= 10 else 1}f} a second"
+        if self.total and rate:
+            line += f", {_spoken((self.total - self.done) / rate)} left"
+        tell(line)
+        self._next = now + LOG_SECONDS
 
     def _draw(self) -> None:
         if self._shown is None:
@@ -92,6 +113,16 @@ def track(
         for value in values:
             yield value
             shown.advance()
+
+
+def _spoken(seconds: float) -> str:
+    """A time as one says it."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return "less than a minute"
+    if minutes < 120:
+        return f"{minutes} minute{'s' * (minutes > 1)}"
+    return f"{minutes / 60:.1f} hours"
 
 
 def _progress(unit: str) -> Progress:

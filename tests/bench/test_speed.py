@@ -20,7 +20,7 @@ from genius.bench.systems import SystemSpec
 from genius.errors import InputError
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_systems_are_measured_in_one_run(tmp_path: Path) -> None:
     settings = SpeedSettings(
         items=(400,),

@@ -78,6 +78,7 @@ def test_a_grown_index_finds_what_one_made_at_once_finds(
     assert grown["same hits, %"] == compacted["same hits, %"] == 100
 
 
+@pytest.mark.long
 def test_decoders_are_trained_and_kept(
     run: RunScript,
     trained: Path,
@@ -147,6 +148,7 @@ def _without_mscoco(tree: Path) -> Path:
     return tree
 
 
+@pytest.mark.long
 def test_one_data_set_alone(
     run: RunScript, miniature: Path, own_miniature: Path, home: Path, tmp_path: Path
 ) -> None:
@@ -169,6 +171,7 @@ def test_one_data_set_alone(
     assert Model.open(tmp_path / "model").fingerprint == before
 
 
+@pytest.mark.long
 def test_a_data_set_that_training_never_saw(
     run: RunScript, miniature: Path, home: Path, tmp_path: Path, trained: Path
 ) -> None:

@@ -4,9 +4,9 @@ import pytest
 
 from genius.corpus.items import CorpusItems, read_items
 from genius.corpus.queries import read_prompts, read_queries
+from genius.data.instructions import clean
 from genius.data.mbeir import Tree
 from genius.data.records import MODALITIES
-from genius.data.text import clean
 from genius.encode.features import ABSENT
 from genius.encode.inputs import EncoderInputs, InputRows
 from genius.errors import InputError

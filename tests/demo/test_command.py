@@ -48,6 +48,7 @@ def run(out: Path) -> str:
     return runner.invoke(app, ["demo", "--train", "--out", str(out)], catch_exceptions=False).stdout
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_demo")
 def test_the_demo_measures_searches_and_says_how_to_go_on(miniature: Path, tmp_path: Path) -> None:
     lines = run(tmp_path).splitlines()

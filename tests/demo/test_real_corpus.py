@@ -40,7 +40,7 @@ def test_no_real_emoji_is_in_two_splits_whatever_its_skin_tone() -> None:
     assert all(shown[a].isdisjoint(shown[b]) for a, b in itertools.combinations(SPLITS, 2))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_two_real_images_of_a_vendor_are_the_same() -> None:
     seen: dict[str, dict[bytes, str]] = defaultdict(dict)
     for item in Tree(REAL):

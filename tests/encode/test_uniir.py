@@ -214,7 +214,10 @@ def test_a_wrong_shape_is_named(weights: dict[str, Any], name: str, shape: tuple
             ["clip_model.ln_final.weight", "t5_layers.block.0.layer.0.SelfAttention.q.weight"],
             "is UniIR's CLIP-FF",
         ),
-        (["visual_encoder.cls_token", "text_encoder.embeddings.x", "temp"], "is UniIR's BLIP-FF"),
+        (
+            ["visual_encoder.cls_token", "text_encoder.embeddings.x", "temp"],
+            "is UniIR's BLIP, which is no CLIP: import it with genius import --blip",
+        ),
         (["encoder.weight"], r"is not UniIR's CLIP-SF: missing .* and \d+ more; extra encoder.weight"),
     ],
 )

@@ -83,6 +83,7 @@ def test_codes_of_a_corpus_are_those_of_its_items_alone(trained: Path, miniature
         np.testing.assert_array_equal(alone[0], coded.codes[number])
 
 
+@pytest.mark.long
 def test_stages_that_are_done_are_left_alone_and_a_changed_one_is_trained_anew(
     trained: Path, miniature: Path, home: Path
 ) -> None:
@@ -103,11 +104,13 @@ def test_stages_that_are_done_are_left_alone_and_a_changed_one_is_trained_anew(
     assert after.fingerprint != before.fingerprint
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_codebooks(miniature: Path, home: Path) -> None:
     once, again = (train_coded(home, miniature, name, work=f"{name}-work") for name in ("once", "again"))
     assert once.fingerprint == again.fingerprint
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["learned", "classifier", "none"])
 def test_every_kind_of_modality_code_trains_and_searches(kind: str, miniature: Path, home: Path) -> None:
     model = train_coded(home, miniature, f"modality-{kind}", _recipe(home, modality_code=kind))
@@ -120,6 +123,7 @@ def test_every_kind_of_modality_code_trains_and_searches(kind: str, miniature: P
     )
 
 
+@pytest.mark.long
 def test_the_published_fusion_and_shared_codebooks_train_too(miniature: Path, home: Path) -> None:
     recipe = _recipe(home, shared=True)
     assert recipe.quantizer is not None

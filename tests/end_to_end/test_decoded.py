@@ -150,6 +150,7 @@ def test_the_published_method_in_an_evaluation_is_the_mode_paper_of_an_index(
             assert_same_rankings(results, readable(run.results, index), tolerance=1e-5)
 
 
+@pytest.mark.long
 def test_done_is_done_and_a_changed_quantizer_takes_the_decoder_with_it(
     trained: Path, miniature: Path, home: Path
 ) -> None:
@@ -173,6 +174,7 @@ def test_done_is_done_and_a_changed_quantizer_takes_the_decoder_with_it(
         model.learned  # noqa: B018
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_decoder(trained: Path, miniature: Path, home: Path) -> None:
     recipe = read_recipe(home / "recipe.toml")
     again = train_model(
@@ -201,6 +203,7 @@ def test_a_broken_quantizer_needs_force(miniature: Path, home: Path) -> None:
     assert _train(home, miniature, "broken", brief, force=True).stages[-1] == "decoder"
 
 
+@pytest.mark.long
 def test_the_command_says_what_it_will_do_and_how_long_that_takes(miniature: Path, home: Path) -> None:
     short = DECODED.replace("steps = 80", "steps = 2")
     (home / "short.toml").write_text(short)
@@ -251,6 +254,7 @@ def _tiny(recipe: Recipe, small: Recipe) -> Recipe:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["paper", "reference"])
 def test_published_recipes_train_all_stages(name: str, miniature: Path, home: Path) -> None:
     published = read_recipe(ROOT / f"recipes/{name}.toml")

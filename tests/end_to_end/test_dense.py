@@ -80,6 +80,7 @@ def test_a_model_embeds_items_and_queries_without_torch_as_from_cached_features(
         model.embed_queries([])
 
 
+@pytest.mark.long
 def test_the_same_recipe_again_does_nothing_and_the_same_seed_gives_the_same_model(
     trained: Path, miniature: Path, home: Path
 ) -> None:
@@ -92,6 +93,7 @@ def test_the_same_recipe_again_does_nothing_and_the_same_seed_gives_the_same_mod
     assert again.files["heads.safetensors"] == before.files["heads.safetensors"]
 
 
+@pytest.mark.long
 def test_feature_fusion_trains_too(miniature: Path, home: Path) -> None:
     recipe = read_recipe(home / "fusion.toml")
     train_model(recipe, Tree(miniature), home / "fusion", cache=home / "cache")

@@ -66,6 +66,7 @@ def test_a_clip_needs_no_training(photos: Path, tmp_path: Path) -> None:
         assert len(index.search("a dog", k=60)) == 60
 
 
+@pytest.mark.long
 def test_heads_learn_from_captions_and_folders(photos: Path, coded_model: Path, tmp_path: Path) -> None:
     out = tmp_path / "learned"
     printed = fit(photos, "--encoder", coded_model, "--learn", "-o", out).stdout

@@ -16,8 +16,7 @@ pytest.importorskip("onnx")
 import torch
 from typer.testing import CliRunner
 
-from genius import Model
-from genius import model as model_file
+from genius import Model, dense_model
 from genius.cli import app
 from genius.data.mbeir import UNION, Tree
 from genius.encode import pipeline
@@ -41,7 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write_hub_tree(folder / "M-BEIR", ("mscoco", "cirr"))
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
-        for module in (pipeline, model_file):
+        for module in (pipeline, dense_model):
             patch.setattr(module, "cores", lambda: 1)
         torch.set_num_threads(1)
         tree = Tree(folder / "M-BEIR")

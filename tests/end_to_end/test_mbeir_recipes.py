@@ -17,7 +17,7 @@ pytest.importorskip("onnx")
 import torch
 from typer.testing import CliRunner
 
-from genius import model as model_file
+from genius import dense_model
 from genius.cli import app
 from genius.corpus.items import read_items, read_training_items
 from genius.corpus.queries import read_queries
@@ -47,7 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write_hub_tree(folder / "M-BEIR", ("mscoco", "nights", "oven"))
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
-        for module in (pipeline, model_file):
+        for module in (pipeline, dense_model):
             patch.setattr(module, "cores", lambda: 1)  # a CLIP's threads are those of the whole process
         torch.set_num_threads(1)
         yield folder

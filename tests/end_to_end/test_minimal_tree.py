@@ -76,6 +76,7 @@ def small_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.long
 def test_one_task_from_texts_to_images_trains_and_is_evaluated(home: Path, tmp_path: Path) -> None:
     tree, cache = write_task(tmp_path / "tree", 0, "text", "image"), home / "cache"
     model = train_model(read_recipe(home / "recipe.toml"), Tree(tree), tmp_path / "model", cache=cache)

@@ -18,8 +18,7 @@ import torch
 import transformers
 from typer.testing import CliRunner
 
-from genius import model as model_file
-from genius import storage
+from genius import dense_model, storage
 from genius.cli import app
 from genius.data.images import load
 from genius.data.mbeir import Tree
@@ -84,7 +83,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write_clip(folder / "clip")
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
-        for module in (pipeline, model_file):
+        for module in (pipeline, dense_model):
             patch.setattr(module, "cores", lambda: 1)  # a CLIP's threads are those of the whole process
         patch.setattr(pipeline, "default_cache", lambda: folder / "cache")
         torch.set_num_threads(1)

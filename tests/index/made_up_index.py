@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from genius.data.instructions import clean
 from genius.data.records import Item, Query
-from genius.data.text import clean
 from genius.decode.geometry import Geometry
 from genius.index.catalogue import Catalogue
 from genius.index.index import Index
@@ -34,13 +34,15 @@ class MadeUpModel:
     width = vector_width = WIDTH
     rerank_weight = 0.6
     stages = ("encoder", "quantizer")
+    identifier_name = "codes"
+    has_code_vectors = True
     uses_features = True
     takes_vectors = False
     has_temperature = True
     search_settings = SearchSettings()
 
     def __init__(self) -> None:
-        self.quantizer = Quantizer(CODEBOOKS, modality_code="given")
+        self.quantizer = self.code_space = Quantizer(CODEBOOKS, modality_code="given")
         self.geometry = Geometry(CODEBOOKS, 2.0)
         self.encoder = SimpleNamespace(too_long=lambda texts: [False] * len(texts))
 

@@ -18,9 +18,9 @@ from PIL import Image
 
 import genius
 from genius import Hit, ImageBytes, ImageFile, Index, Item, Model, Query
+from genius.data.instructions import clean
 from genius.data.mbeir import Tree
 from genius.data.records import MODALITIES
-from genius.data.text import clean
 from genius.encode import pipeline
 from genius.encode.direct import image_features, text_features
 from genius.errors import DamagedError, InputError, MismatchError, MissingError

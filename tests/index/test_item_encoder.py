@@ -6,8 +6,8 @@ from typing import cast
 import numpy as np
 import pytest
 
+from genius.data.instructions import clean
 from genius.data.records import ImageBytes, Item
-from genius.data.text import clean
 from genius.encode.direct import MaskedFeatures
 from genius.index import item_encoder
 from genius.model import Model

@@ -157,3 +157,27 @@ def code_cross_entropy(
             total = total + share * ((1 - smoothing) * by_code[target] + smoothing * by_code.mean())
         losses.append(total)
     return torch.stack(losses).mean()
+
+
+def prefix_ranking_distillation(
+    teacher: torch.Tensor,
+    queries: torch.Tensor,
+    prefixes: Sequence[torch.Tensor],
+    *,
+    temperature: float,
+    top: int,
+) -> torch.Tensor:
+    """T² · KL(softmax(teacher / T) ‖ softmax(cos(q, ĉ_l) / T)) over the teacher's best items, the mean over
+    queries and levels; `teacher` is [queries, items], `prefixes` are by level [items, width]."""
+    losses = []
+    for query, scores in zip(queries, teacher, strict=True):
+        best = sorted(range(len(scores)), key=lambda item: -float(scores[item]))[:top]
+        target = torch.stack([torch.exp(scores[item] / temperature) for item in best])
+        target = target / target.sum()
+        for sums in prefixes:
+            cosines = [query @ sums[item] / (query.norm() * sums[item].norm()) for item in best]
+            student = torch.exp(torch.stack(cosines) / temperature)
+            student = student / student.sum()
+            divergence = (target * torch.log(target / student)).sum()
+            losses.append(temperature**2 * divergence)
+    return torch.stack(losses).mean()

@@ -191,6 +191,7 @@ def test_the_index_finds_what_the_authors_code_finds(golden: Golden, beams: int)
     assert golden.search(beams, rerank=True, mode="paper") == golden.expected(beams, "reranked")
 
 
+@pytest.mark.long
 def test_the_index_finds_the_same_by_torch(golden: Golden) -> None:
     by_torch = Index.open(golden.index.path, Model.open(golden.model.path, device="cpu"))
     queries = golden.vectors("query")

@@ -123,7 +123,7 @@ def test_any_prefix_of_the_files(tmp_path: Path, files: tuple[Path, Path]) -> No
         ImportedFiles()
     with pytest.raises(InputError, match="give --quantizer, too"):
         ImportedFiles(clip=files[0], decoder=files[1])
-    with pytest.raises(InputError, match="a tokenizer is for a CLIP"):
+    with pytest.raises(InputError, match="a tokenizer is for a CLIP or a BLIP"):
         ImportedFiles(quantizer=files[0], tokenizer="x")
 
 

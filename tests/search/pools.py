@@ -63,17 +63,23 @@ class SegmentedPool:
 
 @st.composite
 def pools(draw: st.DrawFn, several: bool = True) -> SegmentedPool:
-    """Pools of up to 40 items; without `several`, in one segment with nothing hidden."""
-    levels = draw(st.integers(2, 9))
-    sizes = [draw(st.integers(1, 3))] + [
-        draw(st.sampled_from([2, 3, 5, 300, 4096])) for _ in range(levels - 1)
-    ]
+    """Pools of up to 40 items; without `several`, in one segment with nothing hidden.
+
+    Codes take any number of bits up to 209: one word, or several.
+    """
+    wide = draw(st.sampled_from([False, False, True]))
+    levels = draw(st.sampled_from([12, 14, 17]) if wide else st.integers(2, 9))
+    semantic_sizes = draw(st.sampled_from([[300, 4096, 8192], [8192]])) if wide else [2, 3, 5, 300, 4096]
+    sizes = [draw(st.integers(1, 3))] + [draw(st.sampled_from(semantic_sizes)) for _ in range(levels - 1)]
     rng = np.random.default_rng(draw(st.integers(0, 9999)))
     used = [min(size, draw(st.sampled_from([1, 2, 4]))) for size in sizes]  # few: long runs that are shared
     count = draw(st.integers(1, 40))
     codes = rng.integers(0, used, (count, levels))
+    if draw(st.booleans()):  # the highest codes, too: their bits are ones
+        codes[:, 1:] = (np.array(sizes) - 1 - codes)[:, 1:]
     if draw(st.booleans()):  # all alike until the last levels
-        codes[:, : min(6, levels - 1)] = codes[0, : min(6, levels - 1)]
+        alike = draw(st.sampled_from([levels - 3, levels - 2, levels - 1])) if wide else min(6, levels - 1)
+        codes[:, :alike] = codes[0, :alike]
     queries = draw(st.integers(0, 4))
     wanted = draw(st.none() | st.lists(st.integers(-1, sizes[0]), min_size=queries, max_size=queries))
     return SegmentedPool(

@@ -31,31 +31,32 @@ SETTINGS = QuantizerSettings(
 )
 
 
-def world(seed: int, positives: int = 1) -> EmbeddedCorpus:
-    """Items of three modalities around 40 points, and queries near them; a third of all have both parts.
+def world(seed: int, positives: int = 1, count: int = ITEMS // 3) -> EmbeddedCorpus:
+    """Items of three modalities around so many points, and queries near them; a third of all have both parts.
 
     A query has this many positives: the item of its point, and those of the points after it.
     """
     random = np.random.default_rng(0)
-    points = random.normal(size=(40, WIDTH))
-    modality = np.repeat(np.arange(3), ITEMS // 3).astype(np.int8)
+    points = random.normal(size=(count, WIDTH))
+    total = 3 * count
+    modality = np.repeat(np.arange(3), count).astype(np.int8)
     shift = 2 * random.normal(size=(3, WIDTH))
-    items = points[np.arange(ITEMS) % 40] + shift[modality]
+    items = points[np.arange(total) % count] + shift[modality]
     pool = CorpusItems(
-        [str(n) for n in range(ITEMS)], _records(ITEMS), modality, {str(n): n for n in range(ITEMS)}
+        [str(n) for n in range(total)], _records(total), modality, {str(n): n for n in range(total)}
     )
     tasks, queries = {}, {}
     noise = np.random.default_rng(seed)
     for task in (Task("webqa", 1), Task("webqa", 2)):
         want = ["image", "text", "pair"].index(str(task.target))
-        answers = noise.integers(0, 40, QUERIES)
+        answers = noise.integers(0, count, QUERIES)
         near = points[answers] + shift[want] + 0.3 * noise.normal(size=(QUERIES, WIDTH))
         tasks[task] = TaskQueries(
             task,
             [str(n) for n in range(QUERIES)],
             _records(QUERIES),
             np.arange(0, positives * QUERIES + 1, positives),
-            (answers[:, None] + np.arange(positives)).ravel() % 40 + want * 40,
+            (answers[:, None] + np.arange(positives)).ravel() % count + want * count,
             [np.zeros(0, np.int64)] * QUERIES,
             np.zeros(1, np.int64),
             np.zeros(QUERIES, np.int32),

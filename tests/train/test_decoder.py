@@ -101,11 +101,12 @@ def test_it_stops_when_nothing_improves(tmp_path: Path) -> None:
     assert len(losses(tmp_path)) == 8
 
 
+@pytest.mark.long
 def test_killed_and_started_again_it_takes_the_same_steps(tmp_path: Path) -> None:
     assert_resumes("tests.train.small_decoder", run, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     assert_same_together("tests.train.small_decoder", tmp_path, weights=r"network\..*", tolerance=1e-2)
 

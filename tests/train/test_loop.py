@@ -50,7 +50,7 @@ def test_called_again_it_only_loads_the_result(tmp_path: Path) -> None:
     assert (tmp_path / "log.jsonl").read_text() == before
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_random_steps_it_resumes_with_the_same_curve(tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -77,7 +77,7 @@ def kill_after(folder: Path, step: int) -> None:
     assert ended in (0, -signal.SIGKILL)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     """(Without dropout, which differs by process.)"""
     code = """

@@ -15,7 +15,7 @@ from genius.quantize.codebooks import CodebookSettings
 from genius.train.loop import train
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from tests.train.processes import assert_resumes, assert_same_together
-from tests.train.small_quantizer import SETTINGS, run, stage
+from tests.train.small_quantizer import SETTINGS, run, stage, world
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -137,11 +137,12 @@ def test_refit_draws_the_codes_of_training_items_towards_zero() -> None:
     assert set(plain) == {"score", "codes", "geometry", "first", "survival"}
 
 
+@pytest.mark.long
 def test_killed_and_started_again_it_takes_the_same_steps(tmp_path: Path) -> None:
     assert_resumes("tests.train.small_quantizer", run, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_keep_their_codebooks_in_step_with_one(tmp_path: Path) -> None:
     assert_same_together(
         "tests.train.small_quantizer", tmp_path, weights=r"network\.codebooks.*vectors", tolerance=1e-3
@@ -169,6 +170,30 @@ def test_vectors_may_be_narrower_than_embeddings() -> None:
     items = trained.quantize_items()
     assert items.vectors.shape == (len(trained.modality), 5) and items.quantizer.width == 5
     assert trained.validate()["codes"] > 20
+
+
+@pytest.mark.long
+def test_16_levels_of_8192_codes_are_trained_and_searched() -> None:
+    """Codes of 208 bits, from k-means to beam search."""
+    settings = dataclasses.replace(
+        SETTINGS,
+        validated=3,
+        fusion=dataclasses.replace(SETTINGS.fusion, width=4),
+        codebooks=CodebookSettings(levels=16, size=8192, iterations=1),
+    )
+    trained = QuantizerStage(settings, world(1, count=2750), world(2, count=2750), seed=5)
+    for step in range(2):
+        trained.loss(step, 0).backward()
+    items = trained.quantize_items()
+    assert items.quantizer.sizes == (3, *[8192] * 16)
+    vectors, codes = items.vectors[trained.val_items], items.codes[trained.val_items]
+    errors = [
+        float(np.square(vectors - items.quantizer.reconstruct(codes, levels)).sum(1).mean())
+        for levels in (1, 2, 17)
+    ]
+    assert errors[0] > 10 * errors[1] and errors[1] >= errors[2]
+    scores = trained.validate()
+    assert scores["codes"] > 0 and scores["survival"] > 0
 
 
 def test_items_may_be_coded_by_beams_once_codebooks_are_trained() -> None:

@@ -13,8 +13,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import torch
 
+from genius.data.instructions import clean
 from genius.data.mbeir import Tree
-from genius.data.text import clean
 from genius.encode.clip_fusion import TokenFusionSettings
 from genius.errors import InputError
 from genius.train.loop import train
@@ -197,6 +197,7 @@ def test_a_tree_without_training_pairs(clip: Path, own_miniature: Path) -> None:
         TowerStage(settings(clip), Tree(own_miniature), seed=0)
 
 
+@pytest.mark.long
 def test_killed_it_resumes_with_the_same_losses(clip: Path, miniature: Path, tmp_path: Path) -> None:
     expected = weights(run(clip, miniature, tmp_path / "unbroken"))
     ended = run_and_kill("tests.train.small_tuning", clip, miniature, tmp_path / "broken", step=7)

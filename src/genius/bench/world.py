@@ -18,7 +18,7 @@ from genius.errors import InputError
 from genius.index.index import Index
 from genius.progress import bar
 from genius.quantize.fusion_inputs import TEXT_QUERY
-from genius.search.codes import PackedCodes
+from genius.search.codes import ARRAYS, PackedCodes
 from genius.search.scoring import half_sq_norms
 from genius.search.segment_view import SegmentView
 
@@ -164,7 +164,7 @@ def open_world(folder: Path, sizes: Sequence[int]) -> World:
     """The world that `make_world` wrote to a folder, memory-mapped: any number of processes share it."""
     arrays = {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
     embeddings = arrays["int8_embeddings"]
-    names = [name for name in arrays if name in ("hi", "lo", "modality_starts", "cell_starts")]
+    names = [name for name in arrays if name in ARRAYS]
     packed = PackedCodes.from_arrays({name: arrays[name] for name in names}, sizes, 1, len(embeddings))
     segment = SegmentView(
         packed,

@@ -25,6 +25,10 @@ def import_model(
     clip: Annotated[
         Path | None, typer.Option(help="UniIR's CLIP with score fusion: clip_sf_large.pth.")
     ] = None,
+    blip: Annotated[
+        Path | None,
+        typer.Option(help="UniIR's BLIP, with feature fusion or score fusion: blip_ff_large.pth."),
+    ] = None,
     quantizer: Annotated[
         Path | None, typer.Option(help="GENIUS's fusion and codebooks: rq_clip_large.pth.")
     ] = None,
@@ -36,8 +40,8 @@ def import_model(
     tokenizer: Annotated[
         str | None,
         typer.Option(
-            help="The folder of any Hugging Face CLIP, or its name on the hub, for CLIP's tokenizer; by "
-            "default the CLIP's own folder."
+            help="The folder of any Hugging Face CLIP, or its name on the hub, for CLIP's tokenizer; for a "
+            "BLIP, that of bert-base-uncased. By default the folder of the CLIP or BLIP."
         ),
     ] = None,
     normalisation: Annotated[
@@ -47,8 +51,8 @@ def import_model(
         ),
     ] = "vocabulary",
 ) -> None:
-    """Make a model of published files: CLIP alone is a dense model, with the quantizer it codes and searches
-    by geometry, with the decoder it is GENIUS.
+    """Make a model of published files: CLIP or BLIP alone is a dense model, CLIP with the quantizer codes and
+    searches by geometry, with the decoder it is GENIUS.
 
     Nothing in the files is executed. All names and shapes are checked before anything is written.
     """
@@ -62,11 +66,12 @@ def import_model(
         raise InputError(
             f"there is no encoder {encoder!r} to import: give {PRECOMPUTED}, or a CLIP by --clip"
         )
-    if bool(encoder) == (clip is not None):
+    if (encoder != "") + (clip is not None) + (blip is not None) != 1:
         raise InputError(
-            "features come from a CLIP, or are given: say --clip FILE, or --encoder precomputed, and not both"
+            "features come from a CLIP or a BLIP, or are given: say --clip FILE, or --encoder precomputed, "
+            "or --blip FILE, and only one of them"
         )
-    files = ImportedFiles(clip, quantizer, decoder, tokenizer)
+    files = ImportedFiles(clip, quantizer, decoder, tokenizer, blip)
     model = import_published(files, out, normalisation=normalisation, tell=typer.echo)
     what = {1: "a dense model", 2: "a model that searches by geometry", 3: "GENIUS"}[len(model.stages)]
     typer.echo(f"{out}: {what}")
@@ -74,4 +79,5 @@ def import_model(
         mode = " --mode paper" if len(model.stages) > 2 else ""
         typer.echo(f'next: genius index SOURCE -m {out} -o index/, then genius search index/ "…"{mode}')
     else:
-        typer.echo(f"next: genius fit SOURCE --encoder {out} -o fitted/, or import a quantizer, too")
+        more = "" if blip else ", or import a quantizer, too"
+        typer.echo(f"next: genius fit SOURCE --encoder {out} -o fitted/{more}")

@@ -105,7 +105,7 @@ def index(
         if embeddings and target.format.embeddings != embeddings:
             raise InputError(f"this index keeps {target.format.embeddings}: make another one", path=out)
         add_all(target, out, counted, strict=strict, workers=workers, replace=replace, failures=failures)
-        if target.model.quantizer.modality_code == "learned":
+        if target.model.code_space.modality_code == "learned":
             _show_first_codes(target)
     typer.echo(f"next: genius search {out} WORDS    (or: genius serve {out})")
 

@@ -126,6 +126,9 @@ def _settings_facts(manifest: Manifest) -> Iterator[tuple[str, str | int | float
     yield "width of embeddings", settings["width"]
     if "quantizer" in settings:
         yield "codes", " × ".join(map(str, settings["quantizer"]["sizes"]))
+    if "identifiers" in settings:
+        described = settings["identifiers"]
+        yield "identifiers", f"{described['kind']}: {' × '.join(map(str, described['sizes']))}"
     if recipe := settings.get("recipe"):
         yield "recipe", recipe["name"]
     for stage, scores in (settings.get("validation") or {}).items():
@@ -252,7 +255,7 @@ def _whole_items(items: Iterable[Item], broken: Failures, strict: bool) -> Itera
 def _problem(item: Item) -> ItemError | None:
     """Why an index would not take an item."""
     from genius.data.images import check
-    from genius.data.text import clean
+    from genius.data.instructions import clean
 
     try:
         if item.image is not None:

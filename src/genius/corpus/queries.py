@@ -10,10 +10,10 @@ import numpy as np
 
 from genius.corpus.items import CorpusItems
 from genius.corpus.records import Records, RecordSource, query_records
+from genius.data.instructions import clean
 from genius.data.mbeir import Split, Tree
 from genius.data.records import MODALITIES, Query
 from genius.data.tasks import Task
-from genius.data.text import clean
 from genius.encode.features import ABSENT
 from genius.errors import InputError
 from genius.quantize.fusion_inputs import query_kinds

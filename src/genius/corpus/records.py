@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
+from genius.data.instructions import clean, query_text
 from genius.data.records import Item, Query
-from genius.data.text import clean, query_text
 from genius.encode.features import ABSENT
 
 
@@ -21,6 +21,9 @@ class RecordSource(Protocol):
 
     def text_rows(self, texts: Iterable[str | None]) -> np.ndarray:
         """The rows of texts; -1 for absent ones."""
+
+    def text_list(self) -> list[str]:
+        """The texts by row."""
 
     def image_key(self, row: int) -> bytes:
         """Equal for images of equal content."""
@@ -48,6 +51,12 @@ class Records:
         """Which records have an image or a text."""
         present: np.ndarray = (self.image != ABSENT) | (self.text != ABSENT)
         return present
+
+
+def record_texts(records: Records, source: RecordSource) -> list[str]:
+    """The texts of records, empty where they have none."""
+    texts = source.text_list()
+    return ["" if row == ABSENT else texts[row] for row in records.text.tolist()]
 
 
 def item_records(items: Iterable[Item], source: RecordSource) -> Records:

@@ -1,4 +1,5 @@
-"""Instructions: the prompts of a data set, by the modalities of query and target."""
+"""Instructions: the prompts of a data set, by the modalities of query and target; and texts as M-BEIR has
+them, a query's with its instruction in front."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from genius.data.records import Modality
+from genius.data.records import Modality, Query
 from genius.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -16,6 +17,7 @@ Key = tuple[str, Modality, Modality]
 
 _WITH = {Modality.TEXT: "this text", Modality.IMAGE: "this picture", Modality.PAIR: "this picture and text"}
 _FOR = {Modality.TEXT: "a text", Modality.IMAGE: "a picture", Modality.PAIR: "a picture with its text"}
+_END = (".", "?", "!")
 
 
 @dataclass
@@ -83,3 +85,30 @@ def generic(query: Modality, target: Modality) -> str:
 
 GENERIC = frozenset(generic(query, target) for query in Modality for target in Modality)
 """All generic instructions."""
+
+
+# --- texts
+
+
+def clean(text: str | None) -> str:
+    """A text in the benchmark's style: no outer blanks or quotes, a capital first, a full stop last.
+
+    >>> clean(' "a dog on the beach" ')
+    'A dog on the beach.'
+    """
+    bare = (text or "").replace("\r", "").strip().strip('"')
+    if not bare:
+        return ""
+    raised = bare[0].upper() + bare[1:]
+    return raised if raised.endswith(_END) else f"{raised}."
+
+
+def query_text(query: Query) -> str:
+    """A query's instruction and text as one text; for an image alone, the instruction.
+
+    >>> query_text(Query(text="a dog", instruction="find a photo"))
+    'Find a photo. A dog.'
+    """
+    if not query.instruction:
+        return clean(query.text)
+    return clean(f"{clean(query.instruction)} {clean(query.text)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from genius.errors import InputError, require
+from genius.errors import InputError, MismatchError, require
 
 if TYPE_CHECKING:
     from genius.decode.onnx_decoder import Precision
@@ -68,6 +68,17 @@ def log_sum_exp(logits: np.ndarray) -> np.ndarray:
     """The logarithm of the summed exponentials of each row of logits [rows, codes], float32 [rows]."""
     largest = logits.max(axis=1)
     return np.asarray(largest + np.log(np.exp(logits - largest[:, None]).sum(axis=1)), np.float32)
+
+
+def check_identifiers(path: Path, described: Mapping[str, Any], wanted: str) -> None:
+    """Raise MismatchError if the decoder in a model's settings learned other identifiers than its items
+    have."""
+    learned = described.get("identifiers", "codes")
+    if learned != wanted:
+        raise MismatchError(
+            f"{path} has a decoder that learned {learned} identifiers, but its items have {wanted} "
+            "identifiers: train the decoder again"
+        )
 
 
 def open_decoder(

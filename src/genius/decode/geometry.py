@@ -11,7 +11,7 @@ levels have them, within a limit; the levels behind are scored by residuals.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -112,15 +112,27 @@ class GeometryState:
         self._codes = np.empty((0, len(vectors)), np.int64)
         self._residuals: np.ndarray | None = None
 
+    @property
+    def level(self) -> int:
+        """The level whose codes are scored next."""
+        return len(self._codes)
+
     def scores(self) -> np.ndarray:
         """Log-probabilities float32 [rows, codes of the next level]."""
-        geometry, level = self._geometry, len(self._codes)
+        return self.scores_by(log_softmax)
+
+    def scores_by(self, finish: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """What `finish` makes of −‖r − e‖² / τ, float32 [rows, codes of the next level].
+
+        It changes a block of rows in place, each row by itself; what all codes of a row share is left out.
+        """
+        geometry, level = self._geometry, self.level
         if level >= geometry.tabled_levels:
             if self._residuals is None:
                 self._residuals = self._subtract_codes()
             logits = geometry.logits(level, self._residuals)
             for start in range(0, len(logits), BLOCK):
-                log_softmax(logits[start : start + BLOCK])
+                finish(logits[start : start + BLOCK])
             return logits
         queries, places = np.unique(self._query_ids, return_inverse=True)
         products = geometry.logits(level, self._vectors[queries])
@@ -130,12 +142,12 @@ class GeometryState:
             logits[block] = products[places[block]]
             for above, codes in enumerate(self._codes):
                 logits[block] -= geometry.table(above, level)[codes[block]]
-            log_softmax(logits[block])
+            finish(logits[block])
         return logits
 
     def advance(self, rows: np.ndarray, codes: np.ndarray) -> None:
         """Go one level down: keep these rows, each extended by its code."""
-        level = len(self._codes)
+        level = self.level
         if self._residuals is not None:
             self._residuals = self._residuals[rows] - self._geometry.codebooks[level][codes]
         self._query_ids = self._query_ids[rows]

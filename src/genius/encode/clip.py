@@ -68,7 +68,7 @@ class Clip:
         torch = require("torch", "clip", PURPOSE)
         if threads is not None:
             torch.set_num_threads(threads)
-        _check_device(torch, device)
+        check_device(torch, device)
         folder = ClipFolder.open(model_folder(source))
         module = folder.load(dtype).to(device).eval()
         return cls(module, folder, folder.fingerprint(dtype))
@@ -195,7 +195,8 @@ def openai_text(text: str) -> str:
     return " ".join(html.unescape(html.unescape(ftfy.fix_text(text))).split())
 
 
-def _check_device(torch: Any, device: str) -> None:
+def check_device(torch: Any, device: str) -> None:
+    """Raise InputError for what is no device, and MissingError for one that is not here."""
     try:
         kind = torch.device(device).type
     except RuntimeError as error:

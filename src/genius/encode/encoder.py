@@ -108,7 +108,7 @@ def saved_encoder_loader(
 ) -> EncoderLoader:
     """A loader of the joint encoder that a model's settings describe; `towers` are those inside the model.
 
-    A CLIP or SigLIP is opened on the `device`, if one is given.
+    A CLIP, SigLIP or BLIP is opened on the `device`, if one is given.
     """
     kind, source = described["kind"], described["source"]
     if kind == "precomputed":
@@ -119,6 +119,10 @@ def saved_encoder_loader(
         from genius.encode.sentence_transformers import SentenceTransformersLoader
 
         return SentenceTransformersLoader(source, bool(described.get("trust_remote_code")))
+    if kind == "blip":
+        from genius.encode.blip import BlipLoader
+
+        return BlipLoader(str(towers), device or "cpu")
     from genius.encode.clip import ClipLoader
 
     return ClipLoader(source or str(towers), device or "cpu")

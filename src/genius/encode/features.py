@@ -37,6 +37,10 @@ class RowLookup:
         """Row numbers int32 [n] of texts; ABSENT where a text is unknown or None."""
         return np.array([self._text_rows.get(text, ABSENT) for text in texts], np.int32)
 
+    def text_list(self) -> list[str]:
+        """The texts by row number."""
+        return [text for text in self._text_rows if text is not None]
+
 
 class Features(RowLookup):
     """Features of images and texts, float16 [n, width] each, and their row numbers."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from genius.data.instructions import clean, query_text
 from genius.data.mbeir import SPLITS, UNION, Split, Tree
 from genius.data.records import ImageSource, Item, Query
-from genius.data.text import clean, query_text
 from genius.encode.feature_cache import content_key
 from genius.encode.features import RowLookup
 from genius.errors import InputError

@@ -130,6 +130,11 @@ class Lite:
                 list(pool.map(run, batches))
         return features
 
+    def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+        """The tokens of texts as the text tower reads them, without those that it adds."""
+        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [encoding.tokens for encoding in encodings]
+
     def too_long(self, texts: Sequence[str]) -> list[bool]:
         """Which of the texts have more than 128 tokens."""
         return [bool(encoding.overflowing) for encoding in self._tokenizer.encode_batch(list(texts))]

@@ -224,10 +224,7 @@ def _refuse_other_models(weights: Mapping[str, object]) -> None:
             "the layout can't be checked; convert clip_sf_large.pth and train feature fusion on it"
         )
     if {"visual_encoder", "text_encoder"} <= starts:
-        raise InputError(
-            "is UniIR's BLIP-FF, which is recognised and not supported: its text tower looks at the picture, "
-            "so it gives no separate image and text features; convert clip_sf_large.pth"
-        )
+        raise InputError("is UniIR's BLIP, which is no CLIP: import it with genius import --blip")
 
 
 def _layer_count(weights: Mapping[str, object], tower: str) -> int:

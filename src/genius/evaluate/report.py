@@ -117,6 +117,6 @@ def _plot(path: Path, evaluation: Evaluation, pools: list[str]) -> None:
         axes.set_xticks(range(len(shown.rows)), [str(row[0]) for row in shown.rows], rotation=40, ha="right")
         axes.set_ylabel("hit rate, %")
         axes.set_title(f"{pool} pool")
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="upper right")
         axes.spines[["top", "right"]].set_visible(False)
     FigureCanvasAgg(figure).print_png(str(path))  # type: ignore[no-untyped-call]

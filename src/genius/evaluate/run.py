@@ -77,6 +77,11 @@ def evaluate_model(
             f"has no union pool for {split}: evaluate in its local pools alone (--pool local)", path=tree.path
         )
     published_only = protocol == "genius"
+    if published_only and not model.has_code_vectors:
+        raise InputError(
+            f"{model.path} has {model.identifier_name} identifiers, and the paper's tables compare codes of "
+            "GENIUS: evaluate it without --protocol genius"
+        )
     unpublished = _unpublished_tasks(tree, split, tasks) if published_only else ()
     want = not published_only if want is None else want
     tree.check(split)
@@ -88,7 +93,7 @@ def evaluate_model(
     queries = [task for task in every_task if str(task.task) in (tasks or names)]
     embedded = _embedded(model, source, pool, queries, vectors)
     excluding = own_items(source, pool, queries) if exclude else None
-    existing = _systems(model, embedded, modes, want, excluding, protocol)
+    existing = _systems(model, embedded, source, modes, want, excluding, protocol)
     _check_names(systems or (), list(existing), "system in this model")
     chosen = {name: system for name, system in existing.items() if not systems or name in systems}
     ids = {task.task: task.ids for task in queries}
@@ -166,13 +171,15 @@ def _unpublished_tasks(tree: Tree, split: Split, wanted: Sequence[str] | None) -
 def _systems(
     model: Model,
     embedded: EmbeddedCorpus,
+    source: Features | InputRows,
     modes: Sequence[Mode],
     want: bool,
     excluding: Mapping[Task, list[np.ndarray]] | None,
     protocol: ProtocolName,
 ) -> dict[str, System]:
     """The systems that a model can be evaluated by, as far as it is trained."""
-    coded = code_corpus(model, embedded) if "quantizer" in model.stages else None
+    has_codes = "quantizer" in model.stages or "identifiers" in model.stages
+    coded = code_corpus(model, embedded, source) if has_codes else None
     if protocol == "genius":
         return paper_systems(model, embedded, coded, want=want)
     if coded is None:

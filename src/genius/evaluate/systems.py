@@ -19,6 +19,9 @@ where
                scanning is quicker, it scans, and the measurement `scanned` says for how many queries)
 `fast` …       the same in another mode that was asked for
 
+A model with identifiers of a rival (`genius.identifiers`) has the row of that method instead of these, such
+as `grace-structured-like`: mode `paper` with its learned decoder.
+
 For the paper's tables, `genius-b30` and `genius-b50` are `genius` with so many beams; a model without a
 learned decoder has `geometry-b30` and `geometry-b50` instead.
 
@@ -44,6 +47,7 @@ from genius.decode.geometry import Geometry
 from genius.encode.features import ABSENT
 from genius.evaluate import published
 from genius.evaluate.protocol import DEPTH, Rankings, System
+from genius.identifiers.scheme import row_name
 from genius.index.decoders import DecoderName, Decoders
 from genius.index.query import ANY, QueryBatch
 from genius.index.searcher import RankedItems, Searcher
@@ -220,7 +224,7 @@ class EngineSearch:
         model, segments = self._model, [pool_segment(self._model, self._coded, members)]
         no_tombstones = np.zeros(0, np.int64)
         decoder = self._decoders.choose("auto", pool_geometry=lambda: self._geometry(members)).decoder
-        return Searcher(decoder, model.quantizer, segments, no_tombstones, settings=model.search_settings)
+        return Searcher(decoder, model.code_space, segments, no_tombstones, settings=model.search_settings)
 
     def _make_geometry(self, members: np.ndarray) -> Geometry:
         """The geometry with a temperature that depends on the pool."""
@@ -230,16 +234,15 @@ class EngineSearch:
 
 def pool_segment(model: Model, coded: CodedCorpus, members: np.ndarray) -> Segment:
     """The items with these numbers as an index keeps them, in memory; their numbers are the item keys."""
-    quantizer, embedded, codes = model.quantizer, coded.embedded, coded.codes[members]
-    quantized = quantizer.reconstruct(codes)
+    space, embedded, codes = model.code_space, coded.embedded, coded.codes[members]
     block = Block(
         codes=codes,
         modality=embedded.pool.modality[members],
         embeddings=embedded.items.embeddings[members].astype(np.float16),
         item_keys=members,
-        half_sq_norms=(0.5 * np.einsum("ij,ij->i", quantized, quantized)).astype(np.float32),
+        half_sq_norms=space.half_sq_norms(codes),
     )
-    format = SegmentFormat(quantizer.sizes, quantizer.semantic, quantizer.modality_code == "given")
+    format = SegmentFormat(space.sizes, space.semantic, space.modality_code == "given")
     return Segment.in_memory(block, format)
 
 
@@ -276,6 +279,8 @@ def coded_systems(
     engine do not know the wanted modality. `excluding` names for each query the items that are left out of
     its results.
     """
+    if not model.has_code_vectors:
+        return _excluding_all(rival_systems(model, coded, beams=beams, want=want), excluding)
     vectors = DenseSearch(coded.vectors, coded.queries)
     units = DenseSearch(model.quantizer.units(coded.codes), coded.queries)
     engine = EngineSearch(model, coded, beams=beams, want=want)
@@ -292,9 +297,18 @@ def coded_systems(
     for name, settings in rows.items():
         systems[name] = engine.plain(settings)
         systems[f"{name}+rerank"] = engine.reranked(settings)
-    if excluding is None:
-        return systems
-    return {name: _excluding(system, excluding) for name, system in systems.items()}
+    return _excluding_all(systems, excluding)
+
+
+def rival_systems(model: Model, coded: CodedCorpus, *, beams: int, want: bool) -> dict[str, System]:
+    """The systems of a model with identifiers of a rival: by its learned decoder, in the mode `paper`, plain
+    and re-ranked by embeddings. Without a decoder there are none."""
+    name = model.identifier_name
+    if name == "codes" or "decoder" not in model.stages:
+        return {}
+    engine = EngineSearch(model, coded, beams=beams, want=want)
+    settings, row = EngineSettings("learned", "paper", by_codes=False), row_name(name)
+    return {row: engine.plain(settings), f"{row}+rerank": engine.reranked(settings)}
 
 
 # --- systems of the paper's tables
@@ -331,6 +345,14 @@ def paper_systems(
 
 
 # --- items that are left out of results
+
+
+def _excluding_all(
+    systems: dict[str, System], excluded: Mapping[Task, list[np.ndarray]] | None
+) -> dict[str, System]:
+    if excluded is None:
+        return systems
+    return {name: _excluding(system, excluded) for name, system in systems.items()}
 
 
 def _excluding(system: System, excluded: Mapping[Task, list[np.ndarray]]) -> System:

@@ -35,14 +35,13 @@ from genius.errors import (
     DamagedError,
     GeniusError,
     InputError,
-    MismatchError,
     MissingError,
     translate_disk_errors,
 )
 from genius.index import cells, filters, near_misses
 from genius.index.catalogue import Catalogue
 from genius.index.cells import Cell
-from genius.index.decoders import DecoderName, Decoders, NamedDecoder
+from genius.index.decoders import DecoderName, Decoders, NamedDecoder, check_model, describe_model
 from genius.index.entries import item_of
 from genius.index.facets import Facet
 from genius.index.hits import Hits, browsed_hits, ranked_hits
@@ -122,7 +121,7 @@ class Index:
         path, model = Path(path), _open_model(model)
         model.prepare(offline=offline)
         settings = {
-            "model": {"path": model.name, "fingerprint": model.fingerprint},
+            "model": describe_model(model),
             "codes": asdict(_segment_format(model, embeddings)),
             "width": model.width,
             "sources": [],
@@ -150,11 +149,7 @@ class Index:
                 f"{path} was made by the model at {made_by['path']}, which is gone: say where it is now"
             )
         model = _open_model(made_by["path"] if model is None else model)
-        if model.fingerprint != made_by["fingerprint"]:
-            raise MismatchError(
-                f"{path} was made by the model {made_by['fingerprint'][:12]}, but {model.name} is "
-                f"{model.fingerprint[:12]}: bring the old one back, or make the index again with genius index"
-            )
+        check_model(path, made_by, model)
         with translate_disk_errors(path, "opened"):
             return cls(path, catalogue, model)
 
@@ -579,7 +574,11 @@ class Index:
     def _item_encoder(
         self, cache: Path | None, workers: int
     ) -> contextlib.AbstractContextManager[EncodeItems]:
-        return item_encoder(self.model, cache or pipeline.default_cache(), workers)
+        taken = None
+        if not self.model.has_code_vectors:  # each item gets an identifier of its own
+            with self._reading() as snapshot:
+                taken = snapshot.all_codes()
+        return item_encoder(self.model, cache or pipeline.default_cache(), workers, taken)
 
 
 def _open_model(model: Model | Path | str) -> Model:
@@ -587,5 +586,5 @@ def _open_model(model: Model | Path | str) -> Model:
 
 
 def _segment_format(model: Model, kept: KeptEmbeddings) -> SegmentFormat:
-    quantizer = model.quantizer
-    return SegmentFormat(quantizer.sizes, quantizer.semantic, quantizer.modality_code == "given", kept)
+    space = model.code_space
+    return SegmentFormat(space.sizes, space.semantic, space.modality_code == "given", kept)

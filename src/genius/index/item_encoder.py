@@ -17,6 +17,7 @@ from genius.encode.feature_cache import FeatureCache, content_key
 from genius.encode.inputs import EncoderInputs
 from genius.encode.pipeline import CachedEncoder, EncodingReport, open_cached_encoder
 from genius.errors import InputError
+from genius.identifiers.scheme import ItemContents
 from genius.index.entries import image_hash_of
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs, concatenate
@@ -75,14 +76,19 @@ class EmbeddedItems:
 
 
 @contextlib.contextmanager
-def item_encoder(model: Model, cache: Path, workers: int) -> Iterator[EncodeItems]:
+def item_encoder(
+    model: Model, cache: Path, workers: int, taken: np.ndarray | None = None
+) -> Iterator[EncodeItems]:
     """A function that encodes items, a few hundred at a time; their ids must differ.
+
+    `taken` are codes [n, levels] that other items have, for identifiers that no two items share.
 
     The cache and the workers are opened only for more than a few: opening a large cache takes longer than
     encoding a few items, and another process may be using it for hours.
     """
+    code = _item_coder(model, taken)
     with embed_items(model, cache, workers) as embed:
-        yield lambda items: _quantize(model, items, embed(items))
+        yield lambda items: _quantize(model, items, embed(items), code)
 
 
 @contextlib.contextmanager
@@ -108,22 +114,35 @@ def embed_items(
         yield embed
 
 
-def _quantize(model: Model, items: Sequence[Item], embedded: EmbeddedItems) -> EncodedItems:
-    places, modality = embedded.places, _modality([items[place] for place in embedded.places])
+ItemCoder = Callable[[Sequence[Item], FusionInputs], np.ndarray]
+"""From items and their embeddings to their codes uint16 [n, levels]."""
+
+
+def _item_coder(model: Model, taken: np.ndarray | None) -> ItemCoder:
+    """By the quantizer, or by identifiers of another method, which it goes on numbering."""
+    if model.has_code_vectors:
+        return lambda items, inputs: model.quantizer.codes(model.vectors(inputs), _modality(items))
+    numbering = model.identifiers.numbering(taken)
+    return lambda items, inputs: numbering.codes(
+        ItemContents([item.id for item in items], inputs, [model.read_text(item.text) for item in items])
+    )
+
+
+def _quantize(model: Model, items: Sequence[Item], embedded: EmbeddedItems, code: ItemCoder) -> EncodedItems:
+    places, kept = embedded.places, [items[place] for place in embedded.places]
     if not places:
-        codes = np.zeros((0, len(model.quantizer.sizes)), np.uint16)
+        codes = np.zeros((0, len(model.code_space.sizes)), np.uint16)
         embeddings = np.zeros((0, model.width), np.float16)
     else:
         inputs = concatenate(embedded.blocks)
-        codes = model.quantizer.codes(model.vectors(inputs), modality)
+        codes = code(kept, inputs)
         embeddings = inputs.embeddings.astype(np.float16)
-    quantized = model.quantizer.reconstruct(codes)
     return EncodedItems(
         places=np.array(places, np.int64),
         codes=codes,
-        modality=modality,
+        modality=_modality(kept),
         embeddings=embeddings,
-        half_sq_norms=(0.5 * np.einsum("ij,ij->i", quantized, quantized)).astype(np.float32),
+        half_sq_norms=model.code_space.half_sq_norms(codes),
         image_hashes=embedded.image_hashes,
         failed=embedded.failed,
     )

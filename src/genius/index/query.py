@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import numpy as np
 
 from genius.data.images import image_source
-from genius.data.instructions import Instructions, generic
+from genius.data.instructions import Instructions, clean, generic
 from genius.data.records import MODALITIES, ImageSource, Modality, Query, Vectors
-from genius.data.text import clean
 from genius.decode.onnx_decoder import Precision
 from genius.encode.direct import pixel_batches
 from genius.errors import InputError
@@ -426,7 +425,8 @@ def embed_item(model: Model, item: StoredItem, modalities: Sequence[Modality]) -
     if len(want) > 1:
         embeddings = model.wanting(embeddings, want)
         codes[modality_code != ANY, 0] = modality_code[modality_code != ANY]
-    vectors = model.vectors_as_queries(model.quantizer.reconstruct(codes).astype(np.float32), kinds)
+    quantized = model.quantizer.reconstruct(codes) if model.has_code_vectors else embeddings
+    vectors = model.vectors_as_queries(quantized.astype(np.float32), kinds)
     weights = model.rerank_weights(kinds)
     return QueryBatch(vectors, embeddings.astype(np.float32), want, modality_code, weights)
 

@@ -20,7 +20,8 @@ import numpy as np
 from genius.decode.decoder import Decoder
 from genius.index.query import ANY, QueryBatch
 from genius.index.segments import Segment, gather_embeddings
-from genius.quantize.quantizer import Quantizer, unit_length
+from genius.quantize.code_space import CodeSpace
+from genius.quantize.quantizer import unit_length
 from genius.quantize.search_settings import SearchSettings
 from genius.search.costs import Costs, costs_of
 from genius.search.engine import Candidates, Engine, EngineResult, Mode
@@ -149,7 +150,7 @@ class Searcher:
 
     Args:
         decoder: scores codes where a search names no other.
-        quantizer: has the codebooks.
+        code_space: what codes are made of, such as a quantizer.
         segments: where codes and embeddings are.
         tombstones: item keys that no longer stand for an item, sorted.
         costs: what `auto` decides by; without them they are measured where that matters.
@@ -159,15 +160,15 @@ class Searcher:
     def __init__(
         self,
         decoder: Decoder,
-        quantizer: Quantizer,
+        code_space: CodeSpace,
         segments: Sequence[Segment],
         tombstones: np.ndarray,
         costs: Costs | None = None,
         settings: SearchSettings | None = None,
     ) -> None:
-        self._decoder, self._quantizer, self._costs = decoder, quantizer, costs
+        self._decoder, self._code_space, self._costs = decoder, code_space, costs
         self._settings = settings or SearchSettings()
-        self._segments, self._modality_given = segments, quantizer.modality_code == "given"
+        self._segments, self._modality_given = segments, code_space.modality_code == "given"
         self._has_embeddings = all(segment.embeddings.shape[1] for segment in segments)
         self.views = [segment.view(tombstones) for segment in segments]
         self._views_of: dict[int, list[SegmentView]] = {ANY: self.views}
@@ -223,7 +224,7 @@ class Searcher:
         return Engine(
             self.views if views is None else views,
             decoder or self._decoder,
-            self._quantizer.codebooks,
+            self._code_space.codebooks,
             costs=self._costs,
         )
 
@@ -232,7 +233,7 @@ class Searcher:
         if self._has_embeddings:
             items, wanted = gather_embeddings(self._segments, rows), query.embeddings[0]
         else:
-            items, wanted = self._quantizer.units(codes), unit_length(query.vectors)[0]
+            items, wanted = self._code_space.units(codes), unit_length(query.vectors)[0]
         return np.asarray(np.einsum("nd,d->n", items, wanted.astype(np.float32)))
 
     def _search(
@@ -292,7 +293,7 @@ class Searcher:
         reranked, plain = rankings
         codes = engine.codes(rows)
         if by_codes:
-            plain_scores = code_score(batch.vectors[query], self._quantizer.reconstruct(codes))
+            plain_scores = code_score(batch.vectors[query], self._code_space.reconstruct(codes))
         else:
             plain_scores = column(reranked.log_probs, plain.log_probs)
         number = np.array([query])

@@ -23,7 +23,7 @@ import numpy as np
 
 from genius import storage
 from genius.errors import DamagedError, InputError, MismatchError
-from genius.search.codes import PackedCodes
+from genius.search.codes import ARRAYS, CodeLayout, PackedCodes
 from genius.search.segment_view import SegmentView, int8_scale, to_int8
 
 KIND = "segment"
@@ -57,6 +57,7 @@ class SegmentFormat:
         known = get_args(KeptEmbeddings)
         if self.embeddings not in known:
             raise InputError(f"unknown embeddings {self.embeddings!r}: expected one of {', '.join(known)}")
+        CodeLayout(tuple(self.sizes), self.semantic)  # refuses codes that can't be packed, before any is made
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> SegmentFormat:
@@ -242,8 +243,7 @@ def open_segment(path: Path, format: SegmentFormat, fingerprint: str, *, verify:
         array: np.ndarray = np.load(artifact.file(f"{name}.npy"), mmap_mode="r")
         return array
 
-    names = ("hi", "lo", "modality_starts", "cell_starts")
-    kept = [name for name in names if f"{name}.npy" in artifact.manifest.files]
+    kept = [name for name in ARRAYS if f"{name}.npy" in artifact.manifest.files]
     packed = PackedCodes.from_arrays(
         {name: mapped(name) for name in kept}, format.sizes, format.semantic, count
     )

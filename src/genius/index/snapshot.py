@@ -99,7 +99,7 @@ class Snapshot:
         """What searches this version; made when it is first needed."""
         model, segments = self.model, list(self.segments.values())
         decoder = self.decoder("auto").decoder
-        return Searcher(decoder, model.quantizer, segments, self.tombstones, settings=model.search_settings)
+        return Searcher(decoder, model.code_space, segments, self.tombstones, settings=model.search_settings)
 
     def decoder(
         self, mode: Mode, name: DecoderName | None = None, precision: Precision = "fp32"
@@ -136,10 +136,16 @@ class Snapshot:
                 return StoredItem(segment.packed.codes(rows)[0], segment.embeddings[row], modality)
         raise DamagedError(f"no segment holds item {item_key} of the catalogue: make the index again")
 
+    def all_codes(self) -> np.ndarray:
+        """The codes of all rows of all segments, removed items' too: uint16 [rows, levels]."""
+        blocks = [np.zeros((0, len(self.model.code_space.sizes)), np.uint16)]
+        blocks += [segment.packed.codes(np.arange(len(segment))) for segment in self.segments.values()]
+        return np.concatenate(blocks)
+
     def codes(self, item_keys: Sequence[int]) -> np.ndarray:
         """The codes [n, levels] of items by their keys. Raises DamagedError if one is gone."""
         wanted = np.asarray(item_keys, np.int64)
-        codes = np.full((len(wanted), len(self.model.quantizer.sizes)), -1, np.int64)
+        codes = np.full((len(wanted), len(self.model.code_space.sizes)), -1, np.int64)
         order = np.argsort(wanted)
         for segment in self.segments.values() if len(wanted) else ():
             rows = np.flatnonzero(np.isin(segment.item_keys, wanted))

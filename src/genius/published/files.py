@@ -13,10 +13,11 @@ from genius.encode.checkpoints import StoredTensor, open_checkpoint
 from genius.errors import InputError
 from genius.storage import record_of
 
-FileKind = Literal["clip", "quantizer", "decoder"]
+FileKind = Literal["clip", "blip", "quantizer", "decoder"]
 
 KINDS: Mapping[FileKind, tuple[str, str]] = {
     "clip": ("clip_model.", "a CLIP (clip_sf_large.pth of UniIR)"),
+    "blip": ("visual_encoder.", "a BLIP (blip_ff_large.pth of UniIR)"),
     "decoder": ("id_generator.", "a T5 decoder (GENIUS_t5small.pth)"),
     "quantizer": ("residual_rq.", "a quantizer (rq_clip_large.pth of GENIUS)"),
 }
@@ -89,11 +90,11 @@ class PublishedFile:
         rest = {name: tensor for name, tensor in self.tensors.items() if not name.startswith(prefix)}
         return PublishedFile(self.path, rest)
 
-    def size(self, name: str, axis: int) -> int:
-        """How long an axis of a weight is. Raises InputError if it has no such axis."""
+    def size(self, name: str, axis: int, model: str = "GENIUS") -> int:
+        """How long an axis of a weight is. Raises InputError if it has no such axis, as in that model."""
         shape = self.tensors[name].shape
         if axis >= len(shape):
-            raise InputError(f"holds {name} with the shape {shape}, which is none of GENIUS", path=self.path)
+            raise InputError(f"holds {name} with the shape {shape}, which is none of {model}", path=self.path)
         return shape[axis]
 
     def check_names(self, names: set[str], what: str) -> None:

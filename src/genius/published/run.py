@@ -8,7 +8,6 @@ memory.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,13 @@ from genius import storage
 from genius.decode.export import PROBES, export_decoder
 from genius.decode.onnx_decoder import Normalisation
 from genius.decode.t5 import T5Decoder
-from genius.encode.clip_folder import TOKENIZER_FILES, ClipFolder, first_line
-from genius.encode.uniir import check_tokenizer, clip_config, write_clip
-from genius.errors import InputError, MismatchError, MissingError, require
+from genius.dense_model import FusionKind
+from genius.encode.blip_folder import write_blip
+from genius.encode.clip_folder import ClipFolder
+from genius.encode.uniir import clip_config, write_clip
+from genius.errors import InputError, MismatchError, require
 from genius.model import FORMAT, KIND, Model
+from genius.published.blip_file import WHAT, CheckedBlip, check_blip
 from genius.published.decoder_file import QUANTIZER, check_decoder, read_decoder
 from genius.published.files import PublishedFile
 from genius.published.quantizer_file import (
@@ -32,6 +34,7 @@ from genius.published.quantizer_file import (
     check_same_quantizer,
     read_quantizer,
 )
+from genius.published.tokenizer_folder import blip_tokenizer_folder, clip_tokenizer_folder
 from genius.quantize.search_settings import SearchSettings
 from genius.tensors import write_tensors
 from genius.train.model_writer import (
@@ -45,10 +48,6 @@ from genius.train.model_writer import (
 PRECOMPUTED = "precomputed"
 AS_PUBLISHED = SearchSettings(force_modality=False, more_beams=False, bucket_order="added", query_bits=16)
 """How the authors' code searches."""
-TOKENIZER_HINT = (
-    "the file of a CLIP has no tokenizer: name the folder of any Hugging Face CLIP with --tokenizer, such as "
-    "a download of openai/clip-vit-large-patch14 (tokenizer.json, or vocab.json and merges.txt)"
-)
 
 Tell = Callable[[str], None]
 
@@ -58,27 +57,35 @@ class ImportedFiles:
     """What a model is made from.
 
     Attributes:
-        clip: UniIR's CLIP, or None if items and queries bring their features along.
+        clip: UniIR's CLIP, or None if it is a BLIP, or if items and queries bring their features along.
         quantizer: the fusion and codebooks; None for dense search alone.
         decoder: the learned decoder; None for search by geometry.
-        tokenizer: a folder with CLIP's tokenizer, or a name on the hub; None if it is beside the CLIP.
+        tokenizer: a folder with CLIP's tokenizer (or BERT's, for a BLIP), or a name on the hub; None if it
+            is beside the CLIP or BLIP.
+        blip: UniIR's BLIP, in place of a CLIP, for dense search alone.
     """
 
     clip: Path | None = None
     quantizer: Path | None = None
     decoder: Path | None = None
     tokenizer: str | None = None
+    blip: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.clip is None and self.quantizer is None:
+        if self.blip is not None and (self.clip or self.quantizer or self.decoder):
             raise InputError(
-                "there is nothing to import: give --clip, and for codes --quantizer and --decoder, too; with "
-                "--encoder precomputed in place of --clip, features come from elsewhere"
+                "a BLIP is imported alone: GENIUS's quantizer and decoder were trained over CLIP; to search "
+                "by codes, fit them to your items with genius fit --encoder"
+            )
+        if self.clip is None and self.quantizer is None and self.blip is None:
+            raise InputError(
+                "there is nothing to import: give --clip, and for codes --quantizer and --decoder, too, or "
+                "--blip; with --encoder precomputed in place of --clip, features come from elsewhere"
             )
         if self.decoder is not None and self.quantizer is None:
             raise InputError("a decoder writes the codes of a quantizer: give --quantizer, too")
-        if self.clip is None and self.tokenizer is not None:
-            raise InputError("a tokenizer is for a CLIP: give --clip, or leave it out")
+        if self.clip is None and self.blip is None and self.tokenizer is not None:
+            raise InputError("a tokenizer is for a CLIP or a BLIP: give --clip or --blip, or leave it out")
 
 
 def import_model(
@@ -100,7 +107,7 @@ def import_model(
     checked = _Checked.of(files)
     settings: dict[str, Any] = {
         "stages": ["encoder"],
-        "fusion_kind": "score",
+        "fusion_kind": checked.fusion_kind,
         "width": checked.width,
         "fusion": None,
         "recipe": {},
@@ -109,8 +116,9 @@ def import_model(
     }
     made_from = {name: str(record["sha256"]) for name, record in settings["imported"].items()}
     with storage.create(out, kind=KIND, format=FORMAT, settings=settings, made_from=made_from) as draft:
-        for kind in ("items", "queries"):
-            (draft.folder / f"{kind}.onnx").write_bytes(sum_graph(checked.width, kind))
+        if checked.fusion_kind == "score":
+            for kind in ("items", "queries"):
+                (draft.folder / f"{kind}.onnx").write_bytes(sum_graph(checked.width, kind))
         draft.settings["encoder"] = _write_encoder(checked, draft, tell)
         if checked.quantizer is not None:
             published = read_quantizer(checked.quantizer)
@@ -130,9 +138,18 @@ class _Checked:
     tokenizer: Path | None
     quantizer: PublishedFile | None
     decoder: PublishedFile | None
+    blip: CheckedBlip | None = None
 
     @classmethod
     def of(cls, files: ImportedFiles) -> _Checked:
+        if files.blip is not None:
+            file = PublishedFile.open(files.blip, "blip")
+            blip = check_blip(file, blip_tokenizer_folder(files.tokenizer, files.blip))
+            return cls(blip.sizes.width, None, None, None, None, blip)
+        return cls._of_genius(files)
+
+    @classmethod
+    def _of_genius(cls, files: ImportedFiles) -> _Checked:
         clip = quantizer = decoder = tokenizer = None
         widths: dict[str, int] = {}
         if files.quantizer is not None:
@@ -145,7 +162,7 @@ class _Checked:
             check_same_quantizer(decoder.part(QUANTIZER), quantizer)
         if files.clip is not None:
             clip = PublishedFile.open(files.clip, "clip")
-            tokenizer = _tokenizer_folder(files.tokenizer, files.clip)
+            tokenizer = clip_tokenizer_folder(files.tokenizer, files.clip)
             try:
                 widths[str(files.clip)] = int(clip_config(clip.tensors)["projection_dim"])
             except InputError as error:
@@ -158,14 +175,22 @@ class _Checked:
             )
         return cls(next(iter(widths.values())), clip, tokenizer, quantizer, decoder)
 
+    @property
+    def fusion_kind(self) -> FusionKind:
+        """BLIP's feature fusion is one over tokens; all else adds features."""
+        return "tokens" if self.blip is not None and self.blip.sizes.fusion == "feature" else "score"
+
     def described(self) -> dict[str, dict[str, str | int]]:
         """What the manifest says of the files."""
-        files = {"clip": self.clip, "quantizer": self.quantizer, "decoder": self.decoder}
+        blip = self.blip.file if self.blip is not None else None
+        files = {"clip": self.clip, "blip": blip, "quantizer": self.quantizer, "decoder": self.decoder}
         return {name: file.described() for name, file in files.items() if file is not None}
 
 
 def _write_encoder(checked: _Checked, draft: storage.Draft, tell: Tell) -> dict[str, Any]:
     """Write the towers, if there are any; returns what the model's settings say of the encoder."""
+    if checked.blip is not None:
+        return _write_blip(checked.blip, draft, tell)
     if checked.clip is None or checked.tokenizer is None:
         tell(f"encoder: features of {checked.width} numbers that items and queries bring along")
         return {
@@ -185,6 +210,16 @@ def _write_encoder(checked: _Checked, draft: storage.Draft, tell: Tell) -> dict[
     draft.counts["parameters"] = sum(int(np.prod(tensor.shape)) for tensor in checked.clip.tensors.values())
     tell(_summary(checked.clip, f"CLIP with score fusion, features of {checked.width} numbers"))
     return {"kind": "clip", "source": "", "fingerprint": folder.fingerprint("float32")}
+
+
+def _write_blip(blip: CheckedBlip, draft: storage.Draft, tell: Tell) -> dict[str, Any]:
+    towers = draft.folder / "towers"
+    towers.mkdir()
+    weights = blip.read()
+    folder = write_blip(towers, blip.sizes.settings(), blip.words, weights)
+    draft.counts["parameters"] = sum(value.size for value in weights.values())
+    tell(_summary(blip.file, f"{WHAT[blip.sizes.fusion]}, embeddings of {blip.sizes.width} numbers"))
+    return {"kind": "blip", "source": "", "fingerprint": folder.fingerprint()}
 
 
 def _write_quantizer(published: PublishedQuantizer, draft: storage.Draft) -> None:
@@ -231,27 +266,6 @@ def _write_decoder(
             f"without 8-bit graphs: their log-probabilities would be off by {exported.mean['int8']:.2g} on "
             "average"
         )
-
-
-def _tokenizer_folder(given: str | None, clip: Path) -> Path:
-    """The folder with CLIP's tokenizer: the one given, of that name on the hub, or beside the CLIP."""
-    if given is None:
-        if any((clip.parent / name).is_file() for name in ("tokenizer.json", "vocab.json")):
-            given = str(clip.parent)
-        else:
-            raise InputError(TOKENIZER_HINT)
-    folder = Path(given)
-    if not folder.is_dir() and re.fullmatch(r"[\w.-]+/[\w.-]+", given):
-        hub = require("huggingface_hub", "clip", "fetching a tokenizer from the hub")
-        try:
-            folder = Path(hub.snapshot_download(given, allow_patterns=list(TOKENIZER_FILES)))
-        except Exception as error:  # the hub has many ways to fail
-            raise MissingError(
-                f"the tokenizer of {given} is neither in a folder here nor to be had from the hub "
-                f"({first_line(error)}): {TOKENIZER_HINT}"
-            ) from error
-    check_tokenizer(folder)
-    return folder
 
 
 def _summary(file: PublishedFile, what: str) -> str:

@@ -16,7 +16,7 @@ from torch.nn import functional
 from genius.data import records
 from genius.errors import InputError
 from genius.quantize.kmeans import kmeans, nearest_centres, sums_by
-from genius.quantize.quantizer import ModalityCode
+from genius.quantize.quantizer import MAX_CODE_BITS, ModalityCode, code_bits
 
 MODALITIES = len(records.MODALITIES)
 
@@ -58,6 +58,10 @@ class CodebookSettings:
             raise InputError(f"there are {self.levels} levels, but {len(self.sizes)} sizes")
         if min(self.semantic_sizes) < 2 or max(self.semantic_sizes) > 65536:
             raise InputError("a level needs 2 to 65536 codes; a single code would say nothing")
+        if (bits := code_bits(self.semantic_sizes)) > MAX_CODE_BITS:
+            raise InputError(
+                f"codes of {bits} bits can't be searched, only {MAX_CODE_BITS}: use fewer or smaller levels"
+            )
         if self.shared and len(set(self.semantic_sizes)) > 1:
             raise InputError("a shared codebook has one size for all levels")
         if not 0 <= self.decay < 1:
@@ -141,11 +145,13 @@ class Quantized:
         codes: [n, levels].
         vectors: the quantized vectors [n, width], with their gradient.
         commitment: L_rq, how far residuals are from their code vectors: mean over levels, rows, dimensions.
+        sums: after each semantic level the sums of the code vectors so far [n, width], without a gradient.
     """
 
     codes: torch.Tensor
     vectors: torch.Tensor
     commitment: torch.Tensor
+    sums: tuple[torch.Tensor, ...]
 
 
 class Codebooks(nn.Module):
@@ -239,7 +245,8 @@ class Codebooks(nn.Module):
             spread = torch.stack([(part - middle).square().mean() for part in sums]).mean()
         # The mean over levels of ‖z − sum‖² is ‖z − middle‖² and something that does not depend on z.
         commitment = (vectors - middle).square().mean() + spread
-        return Quantized(codes, self._pass_gradient(vectors, sums[-1]), commitment)
+        quantized = self.pass_gradient(vectors, sums[-1])
+        return Quantized(codes, quantized, commitment, tuple(sums[-self.settings.levels :]))
 
     def modality_codes(self, vectors: torch.Tensor, modality: torch.Tensor) -> torch.Tensor | None:
         """The codes [n] of the modality's level, if there is one."""
@@ -271,7 +278,8 @@ class Codebooks(nn.Module):
             sums.append(sums[-1] + own if sums else own)
         return torch.stack(levels, 1), sums
 
-    def _pass_gradient(self, vectors: torch.Tensor, quantized: torch.Tensor) -> torch.Tensor:
+    def pass_gradient(self, vectors: torch.Tensor, quantized: torch.Tensor) -> torch.Tensor:
+        """Sums of code vectors [n, width], with a gradient for the vectors [n, width] that they quantize."""
         if self.settings.gradient == "rotation":
             return rotation_trick(vectors, quantized)
         gain = self.settings.gain

@@ -24,6 +24,8 @@ ModalityCode = Literal["given", "learned", "classifier", "none"]
 of three learned vectors (`learned`, as published); what a linear classifier says, a prefix without a vector
 (`classifier`); or there is none and all levels are semantic (`none`)."""
 
+MAX_CODE_BITS = 256
+"""The most bits that the semantic codes of an item may take together; more are not searched."""
 BLOCK = 256
 """Vectors that a thread codes at a time."""
 
@@ -177,6 +179,11 @@ class Quantizer:
         """Quantized vectors float32 [n, width] of unit length."""
         return unit_length(self.reconstruct(codes))
 
+    def half_sq_norms(self, codes: np.ndarray) -> np.ndarray:
+        """Half the squared norms of quantized vectors, float32 [n]."""
+        quantized = self.reconstruct(codes)
+        return np.asarray(0.5 * np.einsum("ij,ij->i", quantized, quantized), np.float32)
+
     def modality_by_code(self, codes: np.ndarray, modality: np.ndarray) -> list[int]:
         """The modality that each modality code stands for: the one that most items [n] with this code have.
 
@@ -187,6 +194,11 @@ class Quantizer:
         counts = np.zeros((self.sizes[0], len(MODALITIES)), np.int64)
         np.add.at(counts, (codes[:, 0], modality), 1)
         return [int(row.argmax()) if row.any() else number for number, row in enumerate(counts)]
+
+
+def code_bits(sizes: Sequence[int]) -> int:
+    """How many bits codes of levels of these sizes take."""
+    return sum((size - 1).bit_length() for size in sizes)
 
 
 def modality_codes_for(modality_of: Sequence[int], want: int, count: int) -> np.ndarray | None:

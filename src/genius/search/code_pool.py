@@ -18,12 +18,20 @@ class CodePool:
 
     Args:
         codes: [items, levels].
-        codebooks: the vectors of each level, [codes, width].
+        codebooks: the vectors of each level, [codes, width]; None if codes have none.
         semantic: the first semantic level.
+        sizes: codes by level; by default as many as there are vectors.
     """
 
-    def __init__(self, codes: np.ndarray, codebooks: Sequence[np.ndarray], semantic: int) -> None:
-        packed, order = PackedCodes.build(codes, [len(codebook) for codebook in codebooks], semantic)
+    def __init__(
+        self,
+        codes: np.ndarray,
+        codebooks: Sequence[np.ndarray] | None,
+        semantic: int,
+        sizes: Sequence[int] | None = None,
+    ) -> None:
+        sizes = [len(codebook) for codebook in codebooks or ()] if sizes is None else sizes
+        packed, order = PackedCodes.build(codes, sizes, semantic)
         self._segment, self._codebooks = SegmentView(packed, item_keys=order), codebooks
         self._row_of_item = np.argsort(order)
 

@@ -2,12 +2,13 @@
 
 Items stand in the order of their codes, so all items that share a prefix are one run of rows, and the tree of
 codes needs no nodes. A row's codes are one string of bits, each level as many as its size needs, from the
-high bits down: the first 64 are `hi`, the rest `lo`. A modality code is not stored: the row's position tells
-it.
+high bits down, in words of 64: `hi`, `lo`, `lo_2` and `lo_3`. A modality code is not stored: the row's
+position tells it.
 
 array              type                          what
 `hi`               uint64 [n]                    the first 64 bits
-`lo`               uint16, 32 or 64 [n]          the remaining bits; absent if there are none
+`lo`               uint16, 32 or 64 [n]          the bits behind them; absent if there are none
+`lo_2`, `lo_3`     uint16, 32 or 64 [n]          the same for codes of more than 128 and of more than 192 bits
 `modality_starts`  uint32 (64) [modalities + 1]  the first row of each modality code; absent without one
 `cell_starts`      uint32 (64) [cells + 1]       the first row of each cell (modality code and first semantic
                                                  code); only in large pools
@@ -21,11 +22,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from genius.errors import DamagedError, InputError
+from genius.quantize.quantizer import MAX_CODE_BITS, code_bits
 
 MIN_ITEMS_FOR_CELLS = 45_000
 """Smaller pools keep no `cell_starts`: bisection finds their cells quickly."""
@@ -34,13 +36,27 @@ MAX_CELL_BYTES = 1.1
 """Bytes an item that `cell_starts` may take; a pool that would need more keeps none."""
 
 MAX_CODEBOOK_SIZE = 1 << 16
-"""Codes of a level at most: they are kept as uint16."""
-
-MAX_CODEBOOK_SIZE = 1 << 16
 """The most codes that a level may have: a code that is not packed is uint16."""
 
 WORD = 64
-MAX_BITS = 2 * WORD
+WORDS = ("hi", "lo", "lo_2", "lo_3")
+"""The arrays of a row's words; only the last of those that a code needs may be narrower than 64 bits."""
+
+ARRAYS = (*WORDS, "modality_starts", "cell_starts")
+"""All arrays that there may be."""
+
+
+class LevelPlace(NamedTuple):
+    """Where the bits of a level are."""
+
+    width: int
+    """How many there are."""
+    word: int
+    """The word that they end in."""
+    behind: int
+    """How many bits of that word are behind them."""
+    before: int
+    """How many of them are in the word before."""
 
 
 @dataclass(frozen=True)
@@ -65,18 +81,17 @@ class CodeLayout:
                 f"semantic codes begin at the first or the second of several levels, "
                 f"not behind {self.semantic} of {len(self.sizes)}"
             )
-        if self.total_bits > MAX_BITS:
+        if self.total_bits > MAX_CODE_BITS:
             raise InputError(
-                f"codes of {self.total_bits} bits can't be searched, only {MAX_BITS}: "
+                f"codes of {self.total_bits} bits can't be searched, only {MAX_CODE_BITS}: "
                 "use fewer or smaller levels"
             )
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
         """Bits of each level; 0 for the modality code, which is not stored."""
-        return tuple(
-            0 if level < self.semantic else (size - 1).bit_length() for level, size in enumerate(self.sizes)
-        )
+        semantic_sizes = self.sizes[self.semantic :]
+        return (0,) * self.semantic + tuple(code_bits([size]) for size in semantic_sizes)
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -89,12 +104,23 @@ class CodeLayout:
         return sum(self.widths)
 
     @cached_property
-    def lo_dtype(self) -> np.dtype[Any] | None:
-        """The type of `lo`; None if all bits fit into `hi`."""
-        remaining = self.total_bits - WORD
-        if remaining <= 0:
-            return None
-        return np.dtype(f"u{next(size for size in (2, 4, 8) if 8 * size >= remaining)}")
+    def word_dtypes(self) -> tuple[np.dtype[Any], ...]:
+        """The types of a row's words: the last one is as narrow as its bits allow, `hi` is not."""
+        full, rest = divmod(self.total_bits, WORD)
+        words = [np.dtype(np.uint64)] * max(full, 1)
+        if full and rest:
+            words.append(np.dtype(f"u{next(size for size in (2, 4, 8) if 8 * size >= rest)}"))
+        return tuple(words)
+
+    @cached_property
+    def places(self) -> tuple[LevelPlace, ...]:
+        """Where each level's bits are."""
+        places = []
+        for width, end in zip(self.widths, self.ends, strict=True):
+            word = max(end - 1, 0) // WORD
+            behind = 8 * self.word_dtypes[word].itemsize - (end - word * WORD)
+            places.append(LevelPlace(width, word, behind, max(0, word * WORD - (end - width))))
+        return tuple(places)
 
     @cached_property
     def num_cells(self) -> int:
@@ -104,9 +130,7 @@ class CodeLayout:
     def arrays(self, count: int) -> dict[str, tuple[np.dtype[Any], int]]:
         """The type and length of each array that holds the codes of `count` items."""
         row_dtype = np.dtype(np.uint32 if count <= np.iinfo(np.uint32).max else np.uint64)
-        arrays: dict[str, tuple[np.dtype[Any], int]] = {"hi": (np.dtype(np.uint64), count)}
-        if self.lo_dtype is not None:
-            arrays["lo"] = self.lo_dtype, count
+        arrays = {name: (dtype, count) for name, dtype in zip(WORDS, self.word_dtypes, strict=False)}
         if self.semantic:
             arrays["modality_starts"] = row_dtype, self.sizes[0] + 1
         cell_bytes = (self.num_cells + 1) * row_dtype.itemsize
@@ -121,12 +145,12 @@ class PackedCodes:
 
     Attributes:
         layout: where each level's bits are.
-        hi, lo, modality_starts, cell_starts: the arrays described above; None for those that are absent.
+        words: `hi`, and as many of the other words as the codes need.
+        modality_starts, cell_starts: the arrays described above; None for those that are absent.
     """
 
     layout: CodeLayout
-    hi: np.ndarray
-    lo: np.ndarray | None
+    words: tuple[np.ndarray, ...]
     modality_starts: np.ndarray | None
     cell_starts: np.ndarray | None
 
@@ -143,9 +167,9 @@ class PackedCodes:
         """
         layout = CodeLayout(tuple(int(size) for size in sizes), semantic)
         _check(codes, layout)
-        hi, lo = _pack(codes, layout)
+        words = _pack(codes, layout)
         modality = codes[:, 0].astype(np.uint16) if semantic else np.zeros(len(codes), np.uint16)
-        order = _sort_order(modality, hi, lo)
+        order = _sort_order(modality, words)
         shapes = layout.arrays(len(codes))
         modality_starts = cell_starts = None
         if "modality_starts" in shapes:
@@ -154,7 +178,7 @@ class PackedCodes:
             cell = codes[:, semantic].astype(np.int64)
             cell = modality * np.int64(sizes[1]) + cell if semantic else cell
             cell_starts = _group_starts(cell, *shapes["cell_starts"])
-        packed = cls(layout, hi[order], None if lo is None else lo[order], modality_starts, cell_starts)
+        packed = cls(layout, tuple(word[order] for word in words), modality_starts, cell_starts)
         return packed, order.astype(np.uint32 if len(codes) <= np.iinfo(np.uint32).max else np.uint64)
 
     @classmethod
@@ -182,23 +206,18 @@ class PackedCodes:
                 array[0] != 0 or array[-1] != n or (array[1:] < array[:-1]).any()
             ):
                 raise DamagedError(f"the array {name!r} of the codes does not rise from 0 to {n}")
-        return cls(
-            layout, arrays["hi"], arrays.get("lo"), arrays.get("modality_starts"), arrays.get("cell_starts")
-        )
+        words = tuple(arrays[name] for name in WORDS if name in arrays)
+        return cls(layout, words, arrays.get("modality_starts"), arrays.get("cell_starts"))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What has to be kept to open the codes again, by name."""
-        named = {
-            "hi": self.hi,
-            "lo": self.lo,
-            "modality_starts": self.modality_starts,
-            "cell_starts": self.cell_starts,
-        }
-        return {name: array for name, array in named.items() if array is not None}
+        starts = {"modality_starts": self.modality_starts, "cell_starts": self.cell_starts}
+        present = {name: array for name, array in starts.items() if array is not None}
+        return dict(zip(WORDS, self.words, strict=False)) | present
 
     def __len__(self) -> int:
         """How many items there are."""
-        return len(self.hi)
+        return len(self.words[0])
 
     @property
     def nbytes(self) -> int:
@@ -214,14 +233,13 @@ class PackedCodes:
         """The codes of sorted rows [n]: uint16 [n, levels]."""
         rows = np.asarray(rows)
         codes = np.empty((len(rows), len(self.sizes)), np.uint16)
-        hi = self.hi[rows]
-        lo = None if self.lo is None else self.lo[rows]
-        for level, (width, end) in enumerate(zip(self.layout.widths, self.layout.ends, strict=True)):
+        words = [word[rows] for word in self.words]
+        for level, place in enumerate(self.layout.places):
             if level < self.layout.semantic:
                 assert self.modality_starts is not None
                 codes[:, level] = np.searchsorted(self.modality_starts, rows, side="right") - 1
             else:
-                codes[:, level] = _unpack_level(hi, lo, width, end)
+                codes[:, level] = _unpack_level(words, place)
         return codes
 
 
@@ -237,45 +255,38 @@ def _check(codes: np.ndarray, layout: CodeLayout) -> None:
         raise InputError(f"codes must be from 0 up to the sizes of their levels, {list(layout.sizes)}")
 
 
-def _pack(codes: np.ndarray, layout: CodeLayout) -> tuple[np.ndarray, np.ndarray | None]:
-    """The words `hi` and `lo` of each row."""
-    hi = np.zeros(len(codes), np.uint64)
-    lo = None if layout.lo_dtype is None else np.zeros(len(codes), layout.lo_dtype)
-    for level, (width, end) in enumerate(zip(layout.widths, layout.ends, strict=True)):
+def _pack(codes: np.ndarray, layout: CodeLayout) -> list[np.ndarray]:
+    """The words of each row."""
+    words = [np.zeros(len(codes), dtype) for dtype in layout.word_dtypes]
+    for level, (width, word, behind, before) in enumerate(layout.places):
         if not width:
             continue
         code = codes[:, level].astype(np.uint64)
-        if end <= WORD:
-            hi |= code << np.uint64(WORD - end)
-            continue
-        assert lo is not None
-        if end - width < WORD:
-            hi |= code >> np.uint64(end - WORD)
-        # What is in `hi` is shifted out of the word.
-        lo |= (code << np.uint64(8 * lo.itemsize - (end - WORD))).astype(lo.dtype)
-    return hi, lo
+        if before:
+            words[word - 1] |= code >> np.uint64(width - before)
+        # What is in the word before is shifted out of this one.
+        words[word] |= (code << np.uint64(behind)).astype(words[word].dtype)
+    return words
 
 
-def _unpack_level(hi: np.ndarray, lo: np.ndarray | None, width: int, end: int) -> np.ndarray:
-    """The codes of the level whose bits end at `end`."""
-    mask = np.uint64((1 << width) - 1)
+def _unpack_level(words: Sequence[np.ndarray], place: LevelPlace) -> np.ndarray:
+    """The codes of the level that is at this place."""
+    width, word, behind, before = place
     if not width:
-        return np.zeros(len(hi), np.uint64)
-    if end <= WORD:
-        return (hi >> np.uint64(WORD - end)) & mask
-    assert lo is not None
-    low_bits = lo.astype(np.uint64) >> np.uint64(8 * lo.itemsize - (end - WORD))
-    if end - width >= WORD:
-        return low_bits & mask
-    return ((hi << np.uint64(end - WORD)) | low_bits) & mask
+        return np.zeros(len(words[0]), np.uint64)
+    codes = words[word].astype(np.uint64, copy=False) >> np.uint64(behind)
+    if before:
+        codes |= words[word - 1] << np.uint64(width - before)
+    return np.asarray(codes & np.uint64((1 << width) - 1))
 
 
-def _sort_order(modality: np.ndarray, hi: np.ndarray, lo: np.ndarray | None) -> np.ndarray:
-    """The rows sorted by modality code, `hi` and `lo`; equal rows keep their order.
+def _sort_order(modality: np.ndarray, words: Sequence[np.ndarray]) -> np.ndarray:
+    """The rows sorted by modality code and words; equal rows keep their order.
 
-    Sorting by one number is several times as fast as by three, so only rows that share it are sorted by the
-    others.
+    Sorting by one number is several times as fast as by several, so only rows that share the first word are
+    sorted by the others.
     """
+    hi, others = words[0], words[1:]
     order = np.argsort(modality, kind="stable")
     bounds = np.searchsorted(modality[order], np.arange(int(modality.max()) + 2))
     for start, end in pairwise(bounds):
@@ -286,7 +297,7 @@ def _sort_order(modality: np.ndarray, hi: np.ndarray, lo: np.ndarray | None) -> 
         tied[1:] |= same
         tied[:-1] |= same
         tied_rows = rows[tied]
-        keys = (tied_rows, hi[tied_rows]) if lo is None else (tied_rows, lo[tied_rows], hi[tied_rows])
+        keys = [tied_rows, *(word[tied_rows] for word in reversed(others)), hi[tied_rows]]
         rows[tied] = tied_rows[np.lexsort(keys)]
         order[start:end] = rows
     return order

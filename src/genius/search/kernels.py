@@ -2,7 +2,8 @@
 runs.
 
 All of them take many queries at once: the entries of query i are those from `bounds[i]` up to `bounds[i +
-1]`. Absent arrays are empty.
+1]`. Absent arrays are empty, but for the words `lo_2` and `lo_3` of codes of more than 128 bits, which are
+None: what is done with them is then not even compiled, and costs others nothing.
 """
 
 from __future__ import annotations
@@ -214,6 +215,8 @@ def children(
 def buckets(
     hi: np.ndarray,
     lo: np.ndarray,
+    lo_2: Any,
+    lo_3: Any,
     allowed_before: np.ndarray,
     starts: np.ndarray,
     ends: np.ndarray,
@@ -235,13 +238,13 @@ def buckets(
             start, end = starts[run], ends[run]
             while start < end and count < most:
                 step, low = 1, start
-                while low + step < end and _same(hi, lo, start, low + step):
+                while low + step < end and _same(hi, lo, lo_2, lo_3, start, low + step):
                     low += step
                     step *= 2
                 high = min(low + step, end)
                 while high - low > 1:
                     middle = (low + high) // 2
-                    if _same(hi, lo, start, middle):
+                    if _same(hi, lo, lo_2, lo_3, start, middle):
                         low = middle
                     else:
                         high = middle
@@ -254,8 +257,13 @@ def buckets(
 
 
 @compiled
-def _same(hi: np.ndarray, lo: np.ndarray, row: int, other: int) -> bool:
-    return bool(hi[row] == hi[other] and (len(lo) == 0 or lo[row] == lo[other]))
+def _same(hi: np.ndarray, lo: np.ndarray, lo_2: Any, lo_3: Any, row: int, other: int) -> bool:
+    same = bool(hi[row] == hi[other] and (len(lo) == 0 or lo[row] == lo[other]))
+    if lo_2 is not None:
+        same = bool(same and lo_2[row] == lo_2[other])
+    if lo_3 is not None:
+        same = bool(same and lo_3[row] == lo_3[other])
+    return same
 
 
 @compiled
@@ -266,6 +274,32 @@ def _better(score: Any, row: int, heap: np.ndarray, scores: np.ndarray, rows: np
 
 
 @compiled
+def _with_late_levels(
+    total: Any,
+    second: Any,
+    lo_2: Any,
+    lo_3: Any,
+    row: int,
+    table: np.ndarray,
+    early: int,
+    lefts: np.ndarray,
+    rights: np.ndarray,
+    masks: np.ndarray,
+    words: np.ndarray,
+) -> Any:
+    """A row's score with what the codes behind the first 128 bits add, of the levels from `early` on."""
+    if lo_2 is not None:
+        third, fourth = np.uint64(lo_2[row]), np.uint64(0)
+        if lo_3 is not None:
+            fourth = np.uint64(lo_3[row])
+        for level in range(early, len(table)):
+            high, low = (second, third) if words[level] == 2 else (third, fourth)
+            code = code_in(high, low, lefts[level], rights[level], masks[level])
+            total = np.float32(total + table[level, code])
+    return total
+
+
+@compiled
 def best_of_runs(
     vectors: np.ndarray,
     queries: np.ndarray,
@@ -273,11 +307,13 @@ def best_of_runs(
     query_of_group: np.ndarray,
     hi: np.ndarray,
     lo: np.ndarray,
+    lo_2: Any,
+    lo_3: Any,
     modality_starts: np.ndarray,
     lefts: np.ndarray,
     rights: np.ndarray,
     masks: np.ndarray,
-    in_lo: np.ndarray,
+    words: np.ndarray,
     tables: np.ndarray,
     half_sq_norms: np.ndarray,
     code_weights: np.ndarray,
@@ -296,8 +332,8 @@ def best_of_runs(
         queries: int16 [queries, width].
         units: the value of one unit of their inner products, float32 [queries].
         query_of_group: the query of each group, int64 [groups].
-        hi, lo, modality_starts: the packed codes.
-        lefts, rights, masks, in_lo: where each level's codes are; see `SegmentView.all_level_bits`.
+        hi, lo, lo_2, lo_3, modality_starts: the packed codes.
+        lefts, rights, masks, words: where each level's codes are; see `SegmentView.all_level_bits`.
         tables: what each code adds, float32 [queries, levels, codes]; without levels, codes add nothing.
         half_sq_norms: subtracted from each row's score as many times as the query's code weight says, float32
             [n]; empty for nothing.
@@ -312,11 +348,14 @@ def best_of_runs(
     num_rows = np.zeros(len(bounds) - 1, np.int64)
     heap = np.empty(rows.shape[1], np.int64)
     stored = 1 if len(modality_starts) else 0
+    in_lo = words == 1
     for group in range(len(bounds) - 1):
         # Slices are taken out of the loops: each costs as much as a dot product.
         query, count = query_of_group[group], 0
         vector, table, unit, code_weight = queries[query], tables[query], units[query], code_weights[query]
         group_rows, group_runs, group_scores = rows[group], runs[group], scores[group]
+        # Of the levels, those that end within the first two words.
+        early = len(table) if lo_2 is None else min(len(table), (words <= 1).sum())
         for run in range(bounds[group], bounds[group + 1]):
             modality = 0
             for row in range(starts[run], ends[run]):
@@ -336,10 +375,13 @@ def best_of_runs(
                         total = np.float32(total + table[0, modality])
                     first = hi[row]
                     second = np.uint64(lo[row]) if len(lo) else np.uint64(0)
-                    for level in range(stored, len(table)):
+                    for level in range(stored, early):
                         low = second if in_lo[level] else first
                         code = code_in(first, low, lefts[level], rights[level], masks[level])
                         total = np.float32(total + table[level, code])
+                    total = _with_late_levels(
+                        total, second, lo_2, lo_3, row, table, early, lefts, rights, masks, words
+                    )
                 if len(half_sq_norms):
                     total = np.float32(total - code_weight * half_sq_norms[row])
                 if count < len(heap) or _better(total, row, heap, group_scores, group_rows):

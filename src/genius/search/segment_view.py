@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from genius.errors import InputError
 from genius.jit import frozen
 from genius.search import kernels
-from genius.search.codes import WORD, PackedCodes
+from genius.search.codes import WORD, WORDS, PackedCodes
 
 INT8_MAX = 127
 
@@ -82,32 +83,32 @@ class SegmentView:
         return frozen(counts)
 
     @cached_property
-    def words(self) -> tuple[np.ndarray, np.ndarray]:
-        """`hi` and `lo`; an absent `lo` is empty."""
-        lo = self.packed.lo
-        return frozen(self.packed.hi), frozen(np.empty(0, np.uint16) if lo is None else lo)
+    def words(self) -> tuple[Any, Any, Any, Any]:
+        """`hi`, `lo`, `lo_2` and `lo_3` as kernels take them: an absent `lo` is empty, the others are
+        None."""
+        words: list[Any] = [frozen(word) for word in self.packed.words]
+        hi, lo, lo_2, lo_3 = words + [None] * (len(WORDS) - len(words))
+        return hi, frozen(np.empty(0, np.uint16)) if lo is None else lo, lo_2, lo_3
 
     def level_bits(self, level: int) -> tuple[np.ndarray, np.ndarray, np.uint64, np.uint64, np.uint64]:
         """Where a level's codes are: two words of each row, the first shifted left, the second right, a mask.
 
-        At most one level spans both words; for the others the first word is shifted out of the mask's way.
+        For levels that don't span two words, the first word is shifted out of the mask's way.
         """
-        hi, lo = self.words
-        width, end = self.packed.layout.widths[level], self.packed.layout.ends[level]
+        width, word, behind, before = self.packed.layout.places[level]
+        high, low = self.words[max(word - 1, 0)], self.words[word]
         mask = np.uint64((1 << width) - 1)
         if not width:
-            return hi, hi, np.uint64(0), np.uint64(0), mask
-        if end <= WORD:
-            return hi, hi, np.uint64(WORD - 1), np.uint64(WORD - end), mask
-        left = end - WORD if end - width < WORD else WORD - 1
-        return hi, lo, np.uint64(left), np.uint64(8 * lo.itemsize - (end - WORD)), mask
+            return high, high, np.uint64(0), np.uint64(0), mask
+        return high, low, np.uint64(width - before if before else WORD - 1), np.uint64(behind), mask
 
     @cached_property
     def all_level_bits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """`level_bits` of all levels: shifts left, shifts right, masks, and which levels end in `lo`."""
+        """`level_bits` of all levels: shifts left, shifts right, masks, and the word that each level ends
+        in."""
         levels = [self.level_bits(level) for level in range(len(self.packed.sizes))]
         lefts, rights, masks = (np.array([bits[place] for bits in levels]) for place in (2, 3, 4))
-        return lefts, rights, masks, np.array([bits[1] is not bits[0] for bits in levels])
+        return lefts, rights, masks, np.array([place.word for place in self.packed.layout.places])
 
     def child_starts(self, level: int, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The stored first rows of a level's codes (empty if none are stored), and where each run's begin."""
@@ -137,7 +138,7 @@ class SegmentView:
             start, end = int(table[code]), int(table[code + 1])
         elif width := self.packed.layout.widths[0]:
             bounds = [np.uint64(value << (WORD - width)) for value in (code, code + 1) if value < 1 << width]
-            start, *rest = np.searchsorted(self.packed.hi, np.array(bounds)).tolist()
+            start, *rest = np.searchsorted(self.packed.words[0], np.array(bounds)).tolist()
             end = rest[0] if rest else end
         return (start, end) if self.count_allowed(np.array(start), np.array(end)) else (0, 0)
 

@@ -21,7 +21,14 @@ from genius.decode.t5 import T5Decoder
 from genius.errors import InputError
 from genius.quantize.fusion import Fusion
 from genius.train.decoder import DecoderTraining
-from genius.train.plan import BACKWARD, CLIP_WIDTH, decoder_macs, finished_stages, quantizer_macs
+from genius.train.plan import (
+    BACKWARD,
+    CLIP_WIDTH,
+    RIVAL_SIZES,
+    decoder_macs,
+    finished_stages,
+    quantizer_macs,
+)
 from genius.train.quantizer import QuantizerSettings
 from genius.train.recipe import Recipe
 from genius.train.towers import TowerSettings
@@ -163,8 +170,9 @@ def stage_costs(recipe: Recipe, out: Path) -> Iterator[StageCost]:
             yield tower_cost(recipe.towers, sizes)
     if quantizer is not None and "quantizer" not in finished:
         yield quantizer_cost(quantizer, width)
-    if quantizer is not None and decoder is not None and "decoder" not in finished:
-        yield decoder_cost(decoder, quantizer.fusion.width or width, quantizer.codebooks.all_sizes)
+    if decoder is not None and "decoder" not in finished:
+        code_sizes = RIVAL_SIZES if quantizer is None else quantizer.codebooks.all_sizes
+        yield decoder_cost(decoder, (quantizer and quantizer.fusion.width) or width, code_sizes)
 
 
 def tower_cost(settings: TowerSettings, sizes: ClipShape) -> StageCost:
@@ -186,6 +194,8 @@ def quantizer_cost(settings: QuantizerSettings, width: int) -> StageCost:
     codes = sum(settings.codebooks.all_sizes) * fusion.out_width
     a_row = 3 * inner + settings.fusion.hidden + (6 + len(settings.codebooks.all_sizes)) * width
     contrast = 6 * settings.batch * candidates  # both ways: products, their softmax, its gradient
+    if settings.distillation.weight:  # by level: sums of code vectors, and scores
+        contrast += settings.codebooks.levels * candidates * (2 * fusion.out_width + 2 * settings.batch)
     memory = TRAINED_BYTES * _count(fusion) + 2 * BUFFER_BYTES * codes + 4 * (rows * a_row + contrast)
     flops = 2 * quantizer_macs(settings, width)
     return StageCost("quantizer", settings.loop.steps, flops, memory, settings.precision)

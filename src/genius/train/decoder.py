@@ -19,10 +19,12 @@ from torch.nn import functional
 
 from genius.corpus.coded import CodedCorpus
 from genius.decode.export import PROBES, Exported, export_decoder
+from genius.decode.fused_decoder import GeometricFusionSettings
 from genius.decode.t5 import DecoderSettings, T5Decoder
 from genius.decode.torch_decoder import TorchDecoder
 from genius.errors import InputError
-from genius.quantize.quantizer import Quantizer, modality_codes_for, unit_length
+from genius.quantize.code_space import CodeSpace
+from genius.quantize.quantizer import modality_codes_for, unit_length
 from genius.search.code_pool import CodePool
 from genius.train import distributed
 from genius.train.batches import TrainingQueries, validation_rows
@@ -71,6 +73,7 @@ class DecoderTraining:
     device: Literal["cpu", "cuda"] = "cpu"
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of the network's arithmetic in training; weights and the loss are in float32."""
+    geometric_fusion: GeometricFusionSettings = field(default_factory=GeometricFusionSettings)
     network: DecoderSettings = field(default_factory=DecoderSettings)
     loop: DecoderLoopSettings = field(default_factory=DecoderLoopSettings)
 
@@ -90,7 +93,7 @@ class DecoderStage:
 
     Args:
         settings: of this stage.
-        quantizer: the one that the codes are from.
+        code_space: where the codes are from: a quantizer, or identifiers of another method.
         modality_of: which modality each first code stands for.
         training: items, and the queries to learn from.
         validation: the same items, and other queries.
@@ -103,7 +106,7 @@ class DecoderStage:
     def __init__(
         self,
         settings: DecoderTraining,
-        quantizer: Quantizer,
+        code_space: CodeSpace,
         modality_of: Sequence[int],
         training: CodedCorpus,
         validation: CodedCorpus,
@@ -111,24 +114,23 @@ class DecoderStage:
         seed: int,
         repetitions: Mapping[str, int] | None = None,
     ) -> None:
-        levels = len(quantizer.sizes)
+        levels = len(code_space.sizes)
         if settings.level_weights and len(settings.level_weights) != levels:
             raise InputError(
                 f"codes have {levels} levels, but there are {len(settings.level_weights)} weights"
             )
         prepare_torch(seed)
         self.settings, self.seed = settings, seed
-        self.quantizer, self.modality_of = quantizer, list(modality_of)
+        self.code_space, self.modality_of = code_space, list(modality_of)
         self.items, self.codes = training.vectors, training.codes.astype(np.int64)
         self.queries = TrainingQueries.concatenate(training.embedded, settings.task_power, repetitions)
         self.vectors = np.concatenate([training.queries[task] for task in training.embedded.tasks])
         self.validation = validation
-        self.pool = CodePool(training.codes, quantizer.codebooks, quantizer.semantic)
+        codebooks, sizes = code_space.codebooks, code_space.sizes
+        self.pool = CodePool(training.codes, codebooks, code_space.semantic, sizes)
         weights = np.array(settings.level_weights or (1.0,) * levels)
         self.weights = (weights / weights.sum()).tolist()
-        self.decoder = T5Decoder(quantizer.width, quantizer.sizes, settings.network, quantizer.codebooks).to(
-            settings.device
-        )
+        self.decoder = T5Decoder(code_space.width, sizes, settings.network, codebooks).to(settings.device)
         self.network: nn.Module = self.decoder
 
     # --- training
@@ -189,7 +191,7 @@ class DecoderStage:
         survived = 100 * np.mean(survival, axis=0)
         return {
             "score": 100 * float(np.mean(hits)),
-            "first": float(survived[self.quantizer.semantic]),
+            "first": float(survived[self.code_space.semantic]),
             "survival": float(survived[-1]),
         }
 

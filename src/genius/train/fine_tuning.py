@@ -20,7 +20,8 @@ from genius.model import DEFAULT, Model, model_folder
 from genius.quantize.codebooks import CodebookSettings
 from genius.train.heads import EncoderSettings
 from genius.train.loop import LoopSettings
-from genius.train.quantizer import QuantizerLoopSettings, QuantizerSettings, can_start_codes
+from genius.train.quantizer import QuantizerLoopSettings, QuantizerSettings
+from genius.train.quantizer_start import can_start_codes
 from genius.train.recipe import Recipe
 
 EPOCHS = 12

@@ -15,6 +15,7 @@ from torch import nn
 
 from genius import storage
 from genius.decode.export import Exported
+from genius.decode.fused_decoder import GeometricFusionSettings
 from genius.decode.onnx_decoder import DECODER_FILES, WEIGHTS, graph_file
 from genius.decode.t5 import T5Decoder
 from genius.encode.clip import Clip
@@ -23,13 +24,19 @@ from genius.encode.features import Features
 from genius.encode.heads import Heads
 from genius.encode.onnx_export import export, without_tensors
 from genius.encode.onnx_graph import Graph
+from genius.identifiers.identifiers import Identifiers
 from genius.model import FORMAT, KIND, Model
 from genius.quantize.fusion import Fusion
+from genius.quantize.search_settings import SearchSettings
 from genius.tensors import write_tensors
 from genius.train.decoder import DecoderStage
 from genius.train.heads import EncoderSettings
 from genius.train.quantizer import QuantizerStage
 from genius.train.towers import TunedTowers
+
+IDENTIFIER_FILE = "identifiers.safetensors"
+CODE_FILES = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors", IDENTIFIER_FILE)
+"""What other codes than before replace."""
 
 
 def write_dense_model(
@@ -98,7 +105,7 @@ def write_quantizer(
     fusion = copy.deepcopy(stage.fusion).cpu()  # it may have been trained on a GPU
     tensors, graphs, names = shared_tensors(fusion, {"fusion.onnx": fusion_graph(fusion)})
     settings = {
-        **_without(model.settings, "decoder"),
+        **_without(model.settings, "decoder", "identifiers"),
         "stages": ["encoder", "quantizer"],
         "quantizer": {
             "sizes": list(quantizer.sizes),
@@ -117,17 +124,44 @@ def write_quantizer(
         "validation": {**_without(model.settings["validation"], "decoder"), "quantizer": scores},
     }
     old = storage.open(model.path, kind=KIND, format=FORMAT)
-    replaced = ("fusion.onnx", "quantizer.safetensors", "codebooks.safetensors")
     with storage.create(
         model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
     ) as draft:
         # A decoder that was trained on other codes is useless with these.
-        draft.reuse(old, *(name for name in _files_without_decoder(old) if name not in replaced))
+        draft.reuse(old, *(name for name in _files_without_decoder(old) if name not in CODE_FILES))
         write_tensors(draft.folder / "quantizer.safetensors", tensors)
         quantizer.write(draft.folder / "codebooks.safetensors")
         (draft.folder / "fusion.onnx").write_bytes(graphs["fusion.onnx"])
-        draft.counts |= _without(old.manifest.counts, "decoder_parameters")
+        draft.counts |= _without(old.manifest.counts, "decoder_parameters", "identified_items")
         draft.counts["codes"] = sum(quantizer.sizes)
+
+
+def write_identifiers(model: Model, recipe: dict[str, Any], identifiers: Identifiers) -> None:
+    """Add identifiers of a rival to a model, in the place of stage 1."""
+    validation = _without(model.settings["validation"], "quantizer", "decoder")
+    tensors = _without(model.settings.get("tensors", {}), "fusion.onnx")
+    # As published: the items under the beams, however few, and equal identifiers in the order of the pool.
+    search = SearchSettings(force_modality=False, more_beams=False, bucket_order="added")
+    settings = {
+        **_without(model.settings, "quantizer", "decoder"),
+        "stages": ["encoder", "identifiers"],
+        "identifiers": {
+            "kind": identifiers.name,
+            "sizes": list(identifiers.sizes),
+            "search": dataclasses.asdict(search),
+        },
+        "tensors": tensors,
+        "recipe": recipe,
+        "validation": validation,
+    }
+    old = storage.open(model.path, kind=KIND, format=FORMAT)
+    with storage.create(
+        model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
+    ) as draft:
+        draft.reuse(old, *(name for name in _files_without_decoder(old) if name not in CODE_FILES))
+        identifiers.write(draft.folder / IDENTIFIER_FILE)
+        draft.counts |= _without(old.manifest.counts, "decoder_parameters", "codes")
+        draft.counts["identified_items"] = identifiers.num_known
 
 
 def write_decoder(
@@ -137,8 +171,9 @@ def write_decoder(
     exported = stage.export()
     settings = {
         **model.settings,
-        "stages": ["encoder", "quantizer", "decoder"],
-        "decoder": decoder_settings(stage.decoder, exported),
+        "stages": [*(name for name in model.stages if name != "decoder"), "decoder"],
+        "decoder": _with_fusion(decoder_settings(stage.decoder, exported), stage.settings.geometric_fusion)
+        | ({} if model.has_code_vectors else {"identifiers": model.identifier_name}),
         "recipe": recipe,
         "validation": {**model.settings["validation"], "decoder": scores},
     }
@@ -149,6 +184,22 @@ def write_decoder(
         draft.reuse(old, *_files_without_decoder(old))
         draft.counts |= old.manifest.counts
         write_decoder_files(draft, stage.decoder, exported)
+
+
+def write_fusion(model: Model, recipe: dict[str, Any], fusion: GeometricFusionSettings) -> None:
+    """Change how geometry is added to the scores of a model's learned decoder, and nothing else."""
+    described = _without(model.settings["decoder"], "geometric_fusion")
+    settings = {**model.settings, "decoder": _with_fusion(described, fusion), "recipe": recipe}
+    old = storage.open(model.path, kind=KIND, format=FORMAT)
+    with storage.create(
+        model.path, kind=KIND, format=FORMAT, settings=settings, made_from=old.manifest.made_from
+    ) as draft:
+        draft.reuse(old, *old.manifest.files)
+        draft.counts |= old.manifest.counts
+
+
+def _with_fusion(described: dict[str, Any], fusion: GeometricFusionSettings) -> dict[str, Any]:
+    return described | ({"geometric_fusion": dataclasses.asdict(fusion)} if fusion.weight else {})
 
 
 def decoder_settings(network: T5Decoder, exported: Exported) -> dict[str, Any]:
@@ -170,8 +221,8 @@ def write_decoder_files(draft: storage.Draft, network: T5Decoder, exported: Expo
     draft.counts["decoder_parameters"] = sum(value.numel() for value in weights.values())
 
 
-def _without(values: dict[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name != key}
+def _without(values: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in keys}
 
 
 def _files_without_decoder(artifact: storage.Artifact) -> list[str]:

@@ -11,11 +11,12 @@ import json
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
 from genius import storage
+from genius.decode.fused_decoder import fusion_settings
 from genius.decode.t5 import DecoderSettings
 from genius.model import KIND
 from genius.train.decoder import DecoderTraining
@@ -24,12 +25,13 @@ from genius.train.quantizer import QuantizerSettings
 from genius.train.recipe import Recipe, description
 from genius.train.towers import TowerSettings
 
-StageName = Literal["encoder", "quantizer", "decoder"]
+StageName = Literal["encoder", "quantizer", "identifiers", "decoder"]
 _BASE = ("seed", "datasets", "without", "pools", "towers", "encoder")
 RECIPE_KEYS: dict[StageName, tuple[str, ...]] = {
     "encoder": _BASE,
     "quantizer": (*_BASE, "quantizer"),
-    "decoder": (*_BASE, "quantizer", "decoder"),
+    "identifiers": (*_BASE, "identifiers"),
+    "decoder": (*_BASE, "identifiers", "quantizer", "decoder"),
 }
 """The keys of a recipe that a stage depends on; `encoder` stands for the towers too."""
 
@@ -51,8 +53,13 @@ def plan(recipe: Recipe, out: Path) -> list[str]:
             steps.append(_stage_line("encoder", recipe.encoder))
     if recipe.quantizer is not None and "quantizer" not in finished:
         steps.append(_stage_line("quantizer", recipe.quantizer))
+    if recipe.identifiers != "codes" and "identifiers" not in finished:
+        steps.append(f"give every item its {recipe.identifiers} identifier")
     if recipe.decoder is not None and "decoder" not in finished:
         steps.append(_stage_line("decoder", recipe.decoder))
+    if recipe.decoder is not None and has_other_fusion(out, recipe):
+        weight = recipe.decoder.geometric_fusion.weight
+        steps.append(f"set the weight of geometry in the learned decoder's scores to {weight:g}")
     if not steps:
         return [f"{out} was trained by this recipe already: nothing to do."]
     numbered = [f"  {number}. {step}" for number, step in enumerate(steps, start=1)]
@@ -81,7 +88,7 @@ def finished_stages(out: Path, recipe: Recipe) -> list[StageName]:
     manifest = storage.read_manifest(out)
     if manifest.kind != KIND:
         return []
-    trained, wanted = manifest.settings["recipe"], description(recipe)
+    trained, wanted = _training_settings(manifest.settings["recipe"]), _training_settings(description(recipe))
     return [
         stage
         for stage, keys in RECIPE_KEYS.items()
@@ -89,9 +96,24 @@ def finished_stages(out: Path, recipe: Recipe) -> list[StageName]:
     ]
 
 
+def _training_settings(described: dict[str, Any]) -> dict[str, Any]:
+    """What a recipe says of training: all but for the decoder's fusion with geometry, which needs none."""
+    decoder = described.get("decoder")
+    if not decoder:
+        return described
+    return described | {"decoder": {key: decoder[key] for key in decoder if key != "geometric_fusion"}}
+
+
+def has_other_fusion(out: Path, recipe: Recipe) -> bool:
+    """Whether the decoder of the model at `out`, trained by this recipe, is fused with geometry otherwise."""
+    if recipe.decoder is None or "decoder" not in finished_stages(out, recipe):
+        return False
+    return fusion_settings(storage.read_manifest(out).settings["decoder"]) != recipe.decoder.geometric_fusion
+
+
 def work_folder(work: Path, recipe: Recipe, stage: StageName) -> Path:
     """The folder of a stage's checkpoints, named by its part of the recipe: a changed one starts afresh."""
-    described = description(recipe)
+    described = _training_settings(description(recipe))
     content = {key: described[key] for key in RECIPE_KEYS[stage] if key in described}
     text = json.dumps(content, sort_keys=True)
     return work / hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -106,6 +128,8 @@ OVERHEAD = 2.5
 with 2 and 6 layers."""
 MATRIX_SIDE = 512
 """Of the matrix product that measures the machine's speed."""
+RIVAL_SIZES = (256,) * 6
+"""About what identifiers of rivals are, for an estimate."""
 CLIP_WIDTH = 768
 """The width of most CLIPs' embeddings, which is close enough for an estimate."""
 
@@ -121,8 +145,10 @@ def duration(recipe: Recipe, out: Path) -> str:
         macs += quantizer_macs(quantizer, width)
     width = (quantizer and quantizer.fusion.width) or width
     decoder = None if "decoder" in finished else recipe.decoder
-    if quantizer is not None and decoder is not None and decoder.device == "cpu":
-        macs += decoder_macs(decoder, width, quantizer.codebooks.all_sizes)
+    if decoder is not None and decoder.device == "cpu":
+        # How many symbols identifiers of a rival have is known once items have them.
+        sizes = quantizer.codebooks.all_sizes if quantizer is not None else RIVAL_SIZES
+        macs += decoder_macs(decoder, width, sizes)
     if not macs:
         return ""
     minutes = max(1, round(training_seconds(macs, measure_speed()) / 60))
@@ -170,6 +196,8 @@ def quantizer_macs(settings: QuantizerSettings, width: int) -> float:
     per_row = hidden * (width + (fusion.share_hidden or fusion.hidden)) + settings.batch * out
     per_row += (fusion.mix_hidden or hidden) * (hidden + out)
     per_row += fusion.width * width
+    if settings.distillation.weight:  # queries with all items of the batch, by each level
+        per_row += settings.codebooks.levels * settings.batch * out // 2
     steps = settings.loop.steps * 2 * settings.batch * (BACKWARD * per_row + codes * out)
     starts = 2 if settings.restart else 1
     return steps + starts * settings.buffer * codes * out * settings.codebooks.iterations

@@ -30,9 +30,11 @@ from genius.quantize.quantizer import Quantizer
 from genius.quantize.search_settings import SearchSettings
 from genius.train import distributed
 from genius.train.batches import ContrastBatch, TrainingQueries
+from genius.train.distillation import DistillationSettings, PrefixDistillation
 from genius.train.loop import LoopSettings, prepare_torch
 from genius.train.losses import symmetric_contrastive_loss
 from genius.train.pairs import draw_positives, mask_other_positives
+from genius.train.quantizer_start import sizes_of
 from genius.train.validation import (
     CodeQuality,
     ItemRepresentations,
@@ -108,6 +110,7 @@ class QuantizerSettings:
     blend: bool = True
     """Whether candidates are re-ranked by joined embeddings and codes together, with a weight chosen by
     validation; the paper re-ranks by joined embeddings alone."""
+    distillation: DistillationSettings = field(default_factory=DistillationSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
     codebooks: CodebookSettings = field(default_factory=CodebookSettings)
@@ -150,7 +153,9 @@ class QuantizerStage:
     ) -> None:
         prepare_torch(seed)
         start = Model.open(settings.start) if settings.start else None
-        settings = settings if start is None else with_sizes_of(start, settings)
+        if start is not None:
+            fusion, codebooks = sizes_of(start, settings.fusion, settings.codebooks)
+            settings = replace(settings, fusion=fusion, codebooks=codebooks)
         self.settings, self.seed = settings, seed
         self.items, self.modality = training.items, training.pool.modality.astype(np.int64)
         self.queries = TrainingQueries.concatenate(training, settings.task_power, repetitions)
@@ -164,6 +169,10 @@ class QuantizerStage:
         self.codebooks = Codebooks(self.fusion.out_width, settings.codebooks)
         if start is not None:
             self._start_from(start)
+        self.distillation: PrefixDistillation | None = None
+        if settings.distillation.weight:
+            embeddings = self.queries.inputs.embeddings, self.items.embeddings
+            self.distillation = PrefixDistillation(settings.distillation, *embeddings)
         self.network = nn.Module()
         self.network.fusion = self.fusion
         self.network.codebooks = self.codebooks
@@ -197,6 +206,10 @@ class QuantizerStage:
         items = self._vectors(self.items, batch.local_candidates)
         quantized = self.codebooks.quantize(torch.cat([queries, items]), batch.modality)
         loss = self._loss(batch, queries, items, quantized)
+        if self.distillation is not None:
+            prefixes = [self.codebooks.pass_gradient(items, sums[len(queries) :]) for sums in quantized.sums]
+            distilled = self.distillation.loss(batch, queries, items, prefixes) / len(batch.rows)
+            loss = loss + self.settings.distillation.weight_at((turn + 1) / turns) * distilled
         # All queries first, then all items, as in a single process: the processes' codebooks stay equal.
         codes = quantized.codes[: len(queries)], quantized.codes[len(queries) :]
         self.codebooks.ema_update(
@@ -374,32 +387,3 @@ class QuantizerStage:
         scores = {"codes": quality.codes, "geometry": quality.geometry}
         scores |= {"first": quality.survival[0], "survival": quality.survival[-1]}
         return {"score": (quality.codes + quality.survival[-1]) / 2, **scores}
-
-
-def with_sizes_of(start: Model, settings: QuantizerSettings) -> QuantizerSettings:
-    """The settings with the sizes of the fusion and codebooks that training starts from.
-
-    Raises InputError for a model without them.
-    """
-    if not can_start_codes(start):
-        raise InputError("has no fusion and codebooks that training could start from", path=start.path)
-    tensors, sizes = start.fusion_tensors(), start.quantizer.sizes
-    described = start.settings["quantizer"].get("fusion", {})
-    fusion = replace(
-        settings.fusion,
-        hidden=len(tensors["text_projection.weight"]),
-        width=len(tensors["projection.weight"]) if "projection.weight" in tensors else 0,
-        with_embedding="embedding_projection.weight" in tensors,
-        mix_hidden=len(tensors["mix.0.weight"]),
-        share_hidden=len(tensors["share.0.weight"]),
-        **{name: described[name] for name in ("raw", "share_of") if name in described},
-    )
-    kind = start.settings["quantizer"]["modality_code"]
-    codebooks = replace(settings.codebooks, levels=len(sizes) - 1, sizes=sizes[1:], modality_code=kind)
-    return replace(settings, fusion=fusion, codebooks=codebooks)
-
-
-def can_start_codes(model: Model) -> bool:
-    """Whether training of codes can start from a model's: it has a fusion, and a vector for each modality."""
-    described = model.settings.get("quantizer", {})
-    return model.has_fusion and described["modality_code"] in ("given", "learned")

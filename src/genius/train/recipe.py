@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from genius.errors import InputError
+from genius.identifiers.scheme import IdentifierName, RivalName
 from genius.train.decoder import DecoderTraining
 from genius.train.heads import EncoderSettings
 from genius.train.quantizer import QuantizerSettings
@@ -43,6 +44,10 @@ class Recipe:
     (M-BEIR's test pool has five million)."""
     towers: TowerSettings | None = None
     """Fine-tuning of a CLIP before stage 0; by default its towers stay as they are."""
+    identifiers: IdentifierName = "codes"
+    """What items are known by: codes of the quantizer, or the identifiers of a rival method, which need no
+    [quantizer] and are learned by [decoder]: GRACE's `numeric`, `string`, `semantic` and `structured`,
+    `irgen`, `tiger`, `dsi`."""
     encoder: EncoderSettings | None = None
     """Heads over the towers: trained unless the recipe has [towers] and no [encoder]."""
     quantizer: QuantizerSettings | None = None
@@ -53,13 +58,28 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.datasets and self.without:
             raise InputError("say which data sets to train on, or which to train without, not both")
-        if self.decoder is not None and self.quantizer is None:
+        if self.identifiers != "codes":
+            _check_rival(self.identifiers, self.quantizer, self.decoder)
+        elif self.decoder is not None and self.quantizer is None:
             raise InputError("a decoder learns the codes of a quantizer: add a table [quantizer]")
         if self.towers is None:
             if self.encoder is None:
                 object.__setattr__(self, "encoder", EncoderSettings())
         elif self.encoder is not None:
             _check_towers_and_heads(self.towers, self.encoder)
+
+
+def _check_rival(
+    identifiers: RivalName, quantizer: QuantizerSettings | None, decoder: DecoderTraining | None
+) -> None:
+    """Raise InputError for stages that can't stand beside identifiers of a rival."""
+    if quantizer is not None:
+        raise InputError(f"{identifiers} identifiers take the place of codes: leave [quantizer] out")
+    if decoder is not None and decoder.network.start_from_codebooks:
+        raise InputError(
+            f"{identifiers} identifiers have no codebooks that embeddings could start from: "
+            "say start_from_codebooks = false in [decoder.network]"
+        )
 
 
 def _check_towers_and_heads(towers: TowerSettings, encoder: EncoderSettings) -> None:
@@ -88,13 +108,18 @@ def read_recipe(path: Path | str) -> Recipe:
 
 
 def description(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as JSON stores it: lists instead of tuples, and no data sets or pools if it takes all."""
+    """The recipe as JSON stores it: lists instead of tuples, without data sets, pools and identifiers if
+    these are the usual ones, and without settings of what is off: older models have none."""
     values = dataclasses.asdict(recipe)
+    for stage, name in (("quantizer", "distillation"), ("decoder", "geometric_fusion")):
+        if values[stage] is not None and not values[stage][name]["weight"]:
+            del values[stage][name]
     for name in ("datasets", "without"):
         if not values[name]:
             del values[name]
-    if values["pools"] == "all":
-        del values["pools"]
+    for name, usual in (("pools", "all"), ("identifiers", "codes")):
+        if values[name] == usual:
+            del values[name]
     return _lists_for_tuples(values)  # type: ignore[no-any-return]
 
 
@@ -158,9 +183,10 @@ def _parse_value(hint: Any, value: Any, path: Path, name: str) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         if value not in arguments:
-            raise InputError(
-                f"{name} should be one of {', '.join(map(str, arguments))}, but is {value!r}", path=path
-            )
+            known = [str(argument) for argument in arguments]
+            close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
+            hint = f": did you mean {close[0]!r}?" if close else ""
+            raise InputError(f"{name} should be one of {', '.join(known)}, but is {value!r}{hint}", path=path)
         return value
     if origin in (typing.Union, types.UnionType):
         inner = next(argument for argument in arguments if argument is not type(None))

@@ -16,21 +16,27 @@ from genius.corpus.queries import read_prompts, read_queries
 from genius.corpus.source import open_source, training_view
 from genius.data.mbeir import SPLITS, Split, Tree
 from genius.encode.encoder import encoder_loader
+from genius.encode.features import Features
+from genius.encode.inputs import InputRows
 from genius.encode.pipeline import tree_features
 from genius.errors import MissingError
+from genius.identifiers.scheme import RivalName
 from genius.model import Model
 from genius.train import distributed
 from genius.train.decoder import DecoderStage, DecoderTraining
 from genius.train.gate import refuse_broken
 from genius.train.heads import EncoderSettings, EncoderStage, with_start
+from genius.train.identifiers import fit_identifiers
 from genius.train.loop import train
 from genius.train.model_writer import (
     write_decoder,
     write_dense_model,
+    write_fusion,
+    write_identifiers,
     write_quantizer,
     write_tuned_model,
 )
-from genius.train.plan import duration, finished_stages, plan, work_folder
+from genius.train.plan import duration, finished_stages, has_other_fusion, plan, work_folder
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from genius.train.recipe import Recipe, description, read_recipe
 from genius.train.towers import tune_towers
@@ -61,9 +67,15 @@ def train_model(
         _train_embeddings(recipe, tree, out, work_folder(work, recipe, "encoder"), cache)
     if recipe.quantizer is not None and "quantizer" not in finished:
         _train_quantizer(recipe, recipe.quantizer, tree, out, work_folder(work, recipe, "quantizer"), cache)
+    if recipe.identifiers != "codes" and "identifiers" not in finished:
+        _assign_identifiers(recipe, recipe.identifiers, tree, out, cache)
     if recipe.decoder is not None and "decoder" not in finished_stages(out, recipe):
         folder = work_folder(work, recipe, "decoder")
         _train_decoder(recipe, recipe.decoder, tree, out, folder, cache, force=force)
+    elif recipe.decoder is not None and has_other_fusion(out, recipe):
+        if distributed.rank() == 0:
+            write_fusion(Model.open(out), description(recipe), recipe.decoder.geometric_fusion)
+        distributed.barrier()
     return Model.open(out)
 
 
@@ -116,7 +128,8 @@ def _train_quantizer(
 ) -> None:
     """Stage 1: embed the tree by the model of stage 0, then train fusion and codebooks on that."""
     model = Model.open(out, device=_device(recipe))
-    training, validation = _embedded(model, tree, cache, _splits(recipe))
+    source = open_source(model, tree, cache, _splits(recipe))
+    training, validation = _embedded(model, tree, source, _splits(recipe))
     mix = tree.repetitions() if settings.upsampled else None
     stage = QuantizerStage(settings, training, validation, seed=recipe.seed, repetitions=mix)
     scores = train(stage, settings.loop, work / "quantizer", seed=recipe.seed)
@@ -125,6 +138,17 @@ def _train_quantizer(
     _log_scores("quantizer", scores)
     if distributed.rank() == 0:
         write_quantizer(model, description(recipe), stage, scores)
+    distributed.barrier()
+
+
+def _assign_identifiers(recipe: Recipe, name: RivalName, tree: Tree, out: Path, cache: Path) -> None:
+    """Instead of stage 1: embed the tree by the model of stage 0, and give its items identifiers."""
+    if distributed.rank() == 0:
+        model = Model.open(out, device=_device(recipe))
+        source = open_source(model, tree, cache, _splits(recipe))
+        training, _ = _embedded(model, tree, source, _splits(recipe))
+        identifiers = fit_identifiers(name, model, training, source, seed=recipe.seed)
+        write_identifiers(model, description(recipe), identifiers)
     distributed.barrier()
 
 
@@ -150,10 +174,9 @@ def _device(recipe: Recipe) -> str | None:
 
 
 def _embedded(
-    model: Model, tree: Tree, cache: Path, splits: Sequence[Split]
+    model: Model, tree: Tree, source: Features | InputRows, splits: Sequence[Split]
 ) -> tuple[EmbeddedCorpus, EmbeddedCorpus]:
     """The items of a tree with its training queries, and with its validation queries, by a model."""
-    source = open_source(model, tree, cache, splits)
     pool = read_training_items(tree, source, splits)
     train_queries, val_queries = (
         read_queries(tree, source, pool, split, apart=model.instruction_apart) for split in ("train", "val")
@@ -174,17 +197,18 @@ def _train_decoder(
 ) -> None:
     """Stage 2: code the tree's items by the model of stage 1, then train a decoder to generate the codes."""
     model = Model.open(out, device=_device(recipe))
-    embedded, val_embedded = _embedded(model, tree, cache, _splits(recipe))
-    training = code_corpus(model, embedded)
+    source = open_source(model, tree, cache, _splits(recipe))
+    embedded, val_embedded = _embedded(model, tree, source, _splits(recipe))
+    training = code_corpus(model, embedded, source)
     queries = {task: model.query_vectors(inputs) for task, inputs in val_embedded.queries.items()}
     validation = CodedCorpus(val_embedded, training.vectors, training.codes, queries)
-    if not force:
+    if model.has_code_vectors and not force:
         refuse_broken(model, validation)
-    forced = model.search_settings.force_modality
+    forced = model.has_code_vectors and model.search_settings.force_modality
     modality_of = model.settings["quantizer"]["modality_of"] if forced else []
     mix = tree.repetitions() if settings.upsampled else None
     stage = DecoderStage(
-        settings, model.quantizer, modality_of, training, validation, seed=recipe.seed, repetitions=mix
+        settings, model.code_space, modality_of, training, validation, seed=recipe.seed, repetitions=mix
     )
     scores = train(stage, settings.loop, work / "decoder", seed=recipe.seed)
     _log_scores("decoder", scores)

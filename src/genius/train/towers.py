@@ -19,10 +19,10 @@ import numpy as np
 import torch
 
 from genius.data.images import load
+from genius.data.instructions import clean, query_text
 from genius.data.mbeir import Tree
 from genius.data.records import ImageSource, Item, Query
 from genius.data.tasks import TASK_MODALITIES
-from genius.data.text import clean, query_text
 from genius.encode.clip import Clip
 from genius.encode.clip_fusion import ClipFusionKind, FusedClip, TokenFusionSettings
 from genius.errors import InputError
