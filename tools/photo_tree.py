@@ -4,20 +4,24 @@
 
 COCO, MINIBEIR and EMOJI are M-BEIR trees; of MINIBEIR only fashion and groceries are taken, so that Flickr8k
 stays a test of transfer. The photos get two tasks more, from a caption to another one and to the photo with
-another one, and every task the general instructions that a search uses where the user gives none. With
---free, only those photos are trained on whose licence allows any use with attribution; CAPTIONS is the list
-of photos (captions.jsonl.xz) that says so. Images are linked, not copied.
+another one; every caption asks a second time with some of its words left out; and every task has the general
+instructions that a search uses where the user gives none. With --free, only those photos are trained on whose
+licence allows any use with attribution; CAPTIONS is the list of photos (captions.jsonl.xz) that says so.
+Images are linked, not copied.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import json
 import lzma
 import os
 from collections.abc import Iterable
 from pathlib import Path
+
+import numpy as np
 
 from genius import atomic
 from genius.data.instructions import generic
@@ -36,6 +40,9 @@ CAPTION_PROMPTS = {
         "Which captioned photo fits this sentence?",
     ),
 }
+LEFT_OUT = 0.35
+"""Share of a caption's words that its second query lacks: people ask in fewer words than captions have."""
+FEWEST_WORDS = 3
 Queries = dict[tuple[Split, Task], list[Query]]
 Pools = dict[str, list[Item]]
 
@@ -63,6 +70,7 @@ def main() -> None:
         for split in SPLITS:
             queries |= {(split, task): list(tree.queries(split, task)) for task in tree.tasks(split)}
     add_caption_tasks(pools, queries)
+    add_shortened_captions(queries)
     if options.free:
         keep_photos(pools, queries, freely_licensed(options.free))
     with atomic.write_folder(options.out) as folder:
@@ -92,6 +100,26 @@ def add_caption_tasks(pools: Pools, queries: Queries) -> None:
             queries[split, to_pair] += [_query(to_pair, caption, (pair.id,)) for caption in captions[1:3]]
         pools[f"coco_task1_{split}"] = list(targets.values())
         pools[f"coco_task2_{split}"] = pairs
+
+
+def add_shortened_captions(queries: Queries) -> None:
+    """Let every training caption ask for its photo a second time, with some of its words left out."""
+    captions = queries["train", Task("coco", 0)]
+    captions += [
+        dataclasses.replace(query, id=f"{dataset}:7{int(number):06}", text=shortened(query.text or "", row))
+        for row, query in enumerate(captions)
+        for dataset, _, number in [query.id.partition(":")]
+    ]
+
+
+def shortened(text: str, seed: int) -> str:
+    """A text without some of its words, drawn by the seed; the others keep their order."""
+    words = text.split()
+    random = np.random.default_rng(seed)
+    kept = np.flatnonzero(random.random(len(words)) >= LEFT_OUT)
+    if len(kept) < FEWEST_WORDS:
+        kept = np.sort(random.permutation(len(words))[:FEWEST_WORDS])
+    return " ".join(words[place] for place in kept)
 
 
 def _query(task: Task, caption: Item, positives: tuple[str, ...]) -> Query:

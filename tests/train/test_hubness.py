@@ -13,6 +13,7 @@ import torch
 from genius.corpus.queries import TaskQueries, kind_of_query
 from genius.encode.heads import HeadSettings
 from genius.encode.hubness import Hubness
+from genius.train.heads import RAW_AMOUNTS, EncoderStage
 from genius.train.hubness import STRENGTHS, choose_strengths, fit_bank
 from tests.train.small_heads import SETTINGS, stage
 
@@ -68,7 +69,7 @@ def test_a_hub_is_set_back_by_heads_that_are_fitted() -> None:
     heads = dataclasses.replace(SETTINGS.heads, width=28, hubness=12)
     assert isinstance(heads, HeadSettings)
     fitted = stage(heads=heads)
-    scores = fitted.fit_hubness()
+    scores = fitted.calibrate()
     hubness = fitted.heads.hubness
     assert scores.keys() == {"score", "union", "modality"}
     assert hubness.bank.any(dim=1).reshape(3, -1).all(dim=1).tolist() == [False, True, True]
@@ -79,3 +80,28 @@ def test_a_hub_is_set_back_by_heads_that_are_fitted() -> None:
             hubness.strengths[1] = strength
             rates.append(fitted.validate()["modality"])
     assert rates[-1] == max(rates)  # no strength that was tried finds more
+
+
+def test_raw_blocks_of_texts_are_as_strong_as_the_tolerance_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = dict(zip(RAW_AMOUNTS, (0.60, 0.61, 0.607, 0.58), strict=True))
+    for tolerance, expected in ((0.0, 0.0), (0.1, 0.25), (0.5, 0.5), (5.0, 0.75)):
+        fitted = stage(raw_tolerance=tolerance)
+        before = fitted.heads.raw_weights.bias[1].item()
+
+        def raised(fitted: EncoderStage = fitted, before: float = before) -> float:
+            return round(fitted.heads.raw_weights.bias[1].item() - before, 4)
+
+        monkeypatch.setattr(fitted, "_modality_hit_rate", lambda *_, raised=raised: rates[raised()])
+        monkeypatch.setattr(fitted, "validate", dict)
+        fitted.calibrate()
+        assert raised() == pytest.approx(expected)
+
+
+def test_only_queries_of_a_text_alone_are_strengthened() -> None:
+    heads = stage().heads
+    width, present = heads.text_width, torch.tensor([[1.0, 0, 0], [0, 1, 0], [1, 1, 1], [0, 1, 1]])
+    inputs = torch.cat([torch.randn(4, width, generator=torch.Generator().manual_seed(0)), present], dim=1)
+    before = heads.raw_weights(inputs).detach().clone()
+    heads.strengthen_texts(0.5)
+    change = (heads.raw_weights(inputs) - before).detach()
+    assert torch.allclose(change, torch.tensor([[0, 0], [0, 0.5], [0, 0], [0, 0.5]]), atol=1e-6)

@@ -224,6 +224,12 @@ class Heads(nn.Module):
         wants = _zero_absent(self.wants(said), instruction[1])
         return Blocks(contents, torch.cat(raw, dim=1)), wants, masks
 
+    @torch.no_grad()
+    def strengthen_texts(self, amount: float) -> None:
+        """Add to the logit of how strong the text's raw block is in queries of a text alone."""
+        self.raw_weights.bias[1] += amount
+        self.raw_weights.weight[1, self.text_width] -= amount  # the first mask: queries with an image stay
+
     def embed_items(self, blocks: Blocks, modality: torch.Tensor) -> torch.Tensor:
         """Embeddings [n, width] of items from their blocks and their modality [n]."""
         one_hot = functional.one_hot(modality.long(), MODALITIES).to(blocks.raw.dtype)

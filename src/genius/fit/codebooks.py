@@ -26,7 +26,7 @@ LARGEST = 4096
 ITEMS_PER_CODE = 16
 """With fewer items for each code of a level, k-means would only remember them."""
 BEAMS = 4
-ITERATIONS = 8
+ITERATIONS = 6
 SHRINKAGE = 2.0
 """Residuals of zero that count beside those that a code's vector is the mean of."""
 ROUNDS = 2
@@ -80,9 +80,8 @@ def _residual_kmeans(
     left, books = residuals.copy(), []
     with bar("fitting codebooks", total=len(sizes), unit="levels") as shown:
         for size in sizes:
-            book = kmeans(left, size, iterations=ITERATIONS, random=random)
-            counts = np.bincount(nearest_centres(left, book)[0], minlength=size).astype(np.float32)
-            book *= (counts / (counts + SHRINKAGE))[:, None]
+            book, counts = kmeans(left, size, iterations=ITERATIONS, random=random)
+            book *= (counts / (counts + SHRINKAGE)).astype(np.float32)[:, None]
             left -= book[nearest_centres(left, book)[0]]
             books.append(book)
             shown.advance(1)

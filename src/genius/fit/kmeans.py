@@ -6,42 +6,43 @@ import numpy as np
 
 BLOCK = 4096
 """Rows that are compared with all centres at a time."""
+PART = 4
+"""Rows for each centre, at most, that k-means iterates over: a part of them leads most of the way."""
 
 
-PART = 8
-"""Rows for each centre, at most, that k-means begins with: a part of them leads most of the way."""
-LAST_ITERATIONS = 2
-"""Iterations over all rows, after those over a part."""
+def kmeans(
+    rows: np.ndarray, count: int, *, iterations: int, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """`count` centres float32 [count, width] of the rows [n, width], n at least `count`, and how many rows
+    each is the mean of [count].
 
-
-def kmeans(rows: np.ndarray, count: int, *, iterations: int, random: np.random.Generator) -> np.ndarray:
-    """`count` centres float32 [count, width] of the rows [n, width], n at least `count`.
-
-    Starts from rows drawn at random, and iterates over a part of the rows before it takes all; a centre that
-    loses all its rows moves to the row that is farthest from its own centre. Ends early when no row changes
-    its centre.
+    Starts from rows drawn at random, and iterates over a part of the rows before all of them move the centres
+    once; a centre that loses all its rows moves to the row that is farthest from its own centre. Ends early
+    when no row changes its centre.
     """
     part = np.sort(random.choice(len(rows), min(PART * count, len(rows)), replace=False))
     centres = rows[np.sort(random.choice(part, count, replace=False))].astype(np.float32)
-    centres = _lloyd(rows[part], centres, iterations)
-    return _lloyd(rows, centres, LAST_ITERATIONS) if len(part) < len(rows) else centres
+    centres, counts = _lloyd(rows[part], centres, iterations)
+    return _lloyd(rows, centres, 1) if len(part) < len(rows) else (centres, counts)
 
 
-def _lloyd(rows: np.ndarray, centres: np.ndarray, iterations: int) -> np.ndarray:
-    """The centres [count, width] after so many iterations over the rows."""
+def _lloyd(rows: np.ndarray, centres: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
+    """The centres [count, width] after so many iterations over the rows, and of how many rows each is."""
     own, count = np.full(len(rows), -1), len(centres)
+    counts = np.zeros(count, np.int64)
     for _ in range(iterations):
         moved, scores = nearest_centres(rows, centres)
         if np.array_equal(moved, own):
             break
         own = moved
-        centres = means_by(rows, own, centres)
-        empty = np.flatnonzero(np.bincount(own, minlength=count) == 0)
+        centres, counts = means_by(rows, own, centres), np.bincount(own, minlength=count)
+        empty = np.flatnonzero(counts == 0)
         if len(empty):
             distance = 0.5 * np.einsum("ij,ij->i", rows, rows) - scores
             farthest = np.argsort(-distance, kind="stable")[: len(empty)]
             centres[empty] = rows[farthest]
-    return centres
+            counts[empty] = 1
+    return centres, counts
 
 
 def nearest_centres(rows: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

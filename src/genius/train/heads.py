@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,10 @@ VALIDATED_QUERIES = 1000
 """Queries of each task that a validation uses, at most."""
 
 
+RAW_AMOUNTS = (0.0, 0.25, 0.5, 0.75)
+"""By how much the logit of the raw block's strength may rise."""
+
+
 @dataclass(frozen=True)
 class EncoderSettings:
     """How heads are trained over the features of two towers (stage 0)."""
@@ -62,12 +67,18 @@ class EncoderSettings:
     """A task is drawn in proportion to its number of queries to this power."""
     instruction_dropout: float = 0.1
     """Share of queries that are trained without their instruction."""
+    raw_tolerance: float = 0.0
+    """Points of validation's hit rate that may be given up, once heads are trained, for stronger raw blocks
+    in queries of a text: the towers' own directions hold for what training never showed. 0 leaves them as
+    trained."""
     heads: HeadSettings = field(default_factory=HeadSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
 
     def __post_init__(self) -> None:
         if self.batch < 2 or self.temperature <= 0:
             raise InputError("batch should be at least 2 and temperature above 0")
+        if not 0 <= self.raw_tolerance < 100:
+            raise InputError(f"raw_tolerance should be a few points at most, but is {self.raw_tolerance}")
 
 
 class EncoderStage:
@@ -246,26 +257,54 @@ class EncoderStage:
         return {"score": (scores["union"] + scores["modality"]) / 2, **scores}
 
     @torch.no_grad()
-    def fit_hubness(self) -> dict[str, float]:
-        """Fit what sets back hubs, for heads that are trained; returns the validation with it."""
+    def calibrate(self) -> dict[str, float]:
+        """Choose, for heads that are trained, how strong raw blocks are in queries of a text, and fit what
+        sets back hubs, as far as the settings ask for it; returns the validation with both."""
         self.network.eval()
+        tolerance, chosen = self.settings.raw_tolerance / 100, 0.0
+        tasks = [task for task in self.val_tasks if kind_of_query(task) == TEXT_QUERY]
+        if tolerance and tasks:
+            rates, before = [], 0.0
+            for amount in RAW_AMOUNTS:
+                self.heads.strengthen_texts(amount - before)
+                before = amount
+                items = self._fit_hubness()
+                rates.append(float(np.mean([self._modality_hit_rate(task, items) for task in tasks])))
+            chosen = max(
+                amount
+                for amount, rate in zip(RAW_AMOUNTS, rates, strict=True)
+                if rate >= max(rates) - tolerance
+            )
+            self.heads.strengthen_texts(chosen - before)
+        self._fit_hubness()
+        return self.validate()
+
+    def _fit_hubness(self) -> np.ndarray:
+        """Fit what sets back hubs, if the heads have it; returns the embeddings that validation searches."""
+        if self.settings.heads.hubness:
+            items = np.unique(np.concatenate([task.items for task in self.train_tasks]))
+            random = np.random.default_rng([self.seed, 17])
+            fit_bank(
+                self.heads.hubness,
+                [task for task in self.train_tasks if kind_of_query(task) == TEXT_QUERY],
+                lambda task, rows: self._instructed_queries(task, rows, random).together(),
+                self._training_blocks,
+                self.pool.modality[items],
+                seed=self.seed,
+            )
+        embedded = self._embedded_val_items()
+        if self.settings.heads.hubness:
+            choose_strengths(
+                self.heads.hubness, self.val_tasks, lambda task: self._modality_hit_rate(task, embedded)
+            )
+        return embedded
+
+    @cached_property
+    def _training_blocks(self) -> torch.Tensor:
+        """The blocks [n, width] of training items, once heads are trained."""
         items = np.unique(np.concatenate([task.items for task in self.train_tasks]))
         chunks = np.array_split(items, -(-len(items) // BLOCK))
-        blocks = torch.cat([self._items(chunk).together() for chunk in chunks])
-        random = np.random.default_rng([self.seed, 17])
-        fit_bank(
-            self.heads.hubness,
-            [task for task in self.train_tasks if kind_of_query(task) == TEXT_QUERY],
-            lambda task, rows: self._instructed_queries(task, rows, random).together(),
-            blocks,
-            self.pool.modality[items],
-            seed=self.seed,
-        )
-        embedded = self._embedded_val_items()
-        choose_strengths(
-            self.heads.hubness, self.val_tasks, lambda task: self._modality_hit_rate(task, embedded)
-        )
-        return self.validate()
+        return torch.cat([self._items(chunk).together() for chunk in chunks])
 
     def _embedded_val_items(self) -> np.ndarray:
         """The embeddings [n, width] of the items that validation searches."""

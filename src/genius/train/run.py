@@ -113,8 +113,8 @@ def _train_heads(
     prompts = read_prompts(tree, features)
     stage = EncoderStage(settings, encoder, features, pool, tasks, prompts, seed=recipe.seed)
     scores = train(stage, settings.loop, work / "encoder", seed=recipe.seed)
-    if settings.heads.hubness:
-        scores = stage.fit_hubness()
+    if settings.heads.hubness or settings.raw_tolerance:
+        scores = stage.calibrate()
     _log_scores("encoder", scores)
     if distributed.rank() == 0:
         write_dense_model(
