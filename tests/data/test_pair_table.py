@@ -96,3 +96,11 @@ def test_bad_rows_are_reported_with_their_lines(tmp_path: Path) -> None:
 def test_tables_that_are_no_pairs(tmp_path: Path, header: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         pairs_of(write(tmp_path / "pairs.csv", header, "red,blue"))
+
+
+def test_pairs_that_all_fail_are_no_matter_of_columns(tmp_path: Path) -> None:
+    table = write(tmp_path / "pairs.csv", "query,item_image", "a dog,/photos/1.jpg", "a cat,/photos/2.jpg")
+    errors: list[InputError] = []
+    with pytest.raises(InputError, match=r"none of its pairs can be read; the first: .*line 2: .*--root /"):
+        list(read_pairs(table, errors.append))
+    assert len(errors) == 2

@@ -45,12 +45,21 @@ def read_pairs(path: Path, report: Report, *, root: Path | None = None) -> Itera
     each text asks for the image that it belongs to. Raises InputError for a table with neither kind of
     columns, and if there is no pair at all.
     """
+    failures: list[InputError] = []  # the first is enough
+
+    def record(error: InputError) -> None:
+        if not failures:
+            failures.append(error)
+        report(error)
+
     rows = table(path, root=root, columns=_PairColumns()) if path.is_file() else None
-    pairs = _from_rows(rows, report) if rows and _are_pairs(rows) else _from_captions(path, root, report)
+    pairs = _from_rows(rows, record) if rows and _are_pairs(rows) else _from_captions(path, root, record)
     is_empty = True
     for pair in pairs:
         is_empty = False
         yield pair
+    if is_empty and failures:
+        raise InputError(f"none of its pairs can be read; the first: {failures[0]}", path=path)
     if is_empty:
         raise InputError(
             "holds no pair: name the columns query and item (or query_image, item_image), or give images "
