@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("torch")
 import torch
 
-from genius.train.pairs import draw_positives, hit_rate, mask_other_positives
+from genius.train.pairs import draw_positives, hit_rate, hit_rate_by_scores, mask_other_positives
 
 
 @dataclass(frozen=True)
@@ -61,3 +61,13 @@ def test_a_hit_is_any_positive_among_the_results() -> None:
     results = np.array([[0, 7], [5, 6], [3, 1]])
     assert hit_rate(known, np.array([0, 1, 2]), results) == pytest.approx(2 / 3)
     assert hit_rate(known, np.array([1, 0]), np.array([[2], [2]])) == pytest.approx(1 / 2)
+
+
+def test_hits_by_scores_are_those_of_sorting() -> None:
+    known = Queries([[4, 7], [2], [1, 3]])
+    random = np.random.default_rng(0)
+    items, rows = np.array([0, 1, 3, 4, 6]), np.array([0, 2, 1])
+    for k in (1, 2, 5):
+        scores = random.normal(size=(3, len(items)))
+        best = items[np.argsort(-scores, axis=1)[:, :k]]
+        assert hit_rate_by_scores(known, rows, scores, items, k) == pytest.approx(hit_rate(known, rows, best))

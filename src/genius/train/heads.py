@@ -29,7 +29,7 @@ from genius.train.batches import TaskSchedule, shuffled_rows, validation_rows
 from genius.train.hubness import choose_strengths, fit_bank
 from genius.train.loop import LoopSettings, prepare_torch
 from genius.train.losses import contrastive_loss
-from genius.train.pairs import draw_positives, hit_rate, mask_other_positives
+from genius.train.pairs import draw_positives, hit_rate, hit_rate_by_scores, mask_other_positives
 from genius.train.validation import unseen_items
 
 BLOCK = 4096
@@ -318,7 +318,7 @@ class EncoderStage:
         rows = validation_rows(len(task), VALIDATED_QUERIES)
         queries = self.heads.embed_queries(*self._queries(task.contents[rows])).numpy()
         wanted = np.flatnonzero(self.pool.modality[self.val_items] == task.want)
-        return hit_rate(task, rows, self.val_items[wanted[nearest(queries, items[wanted], 5)[1]]])
+        return hit_rate_by_scores(task, rows, queries @ items[wanted].T, self.val_items[wanted], 5)
 
 
 def with_start(settings: EncoderSettings) -> EncoderSettings:

@@ -66,6 +66,23 @@ def hit_rate(queries: AnsweredQueries, rows: np.ndarray, results: np.ndarray) ->
     return float(np.mean(hits))
 
 
+def hit_rate_by_scores(
+    queries: AnsweredQueries, rows: np.ndarray, scores: np.ndarray, items: np.ndarray, k: int
+) -> float:
+    """The share of queries with a positive among the k items of the highest scores [n, items].
+
+    `items` are the numbers of the columns, in ascending order. Nothing is sorted: a query has a hit if fewer
+    than k items score higher than the best of its positives.
+    """
+    hits = 0
+    for row, own in zip(rows, scores, strict=True):
+        positives = queries.positives(row)
+        places = np.searchsorted(items, positives).clip(max=len(items) - 1)
+        found = places[items[places] == positives]
+        hits += bool(len(found)) and int((own > own[found].max()).sum()) < k
+    return hits / len(rows)
+
+
 # --- straight from a tree
 
 
