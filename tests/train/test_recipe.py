@@ -10,7 +10,7 @@ import pytest
 from genius.errors import InputError
 from genius.train.plan import plan
 from genius.train.quantizer import QuantizerSettings
-from genius.train.recipe import description, read_recipe
+from genius.train.recipe import description, read_recipe, shipped_recipes
 from tools.recipe_reference import recipe_page
 
 ROOT = Path(__file__).parents[2]
@@ -111,6 +111,45 @@ def test_bad_recipes(tmp_path: Path, text: str, message: str) -> None:
 def test_a_missing_recipe_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such recipe"):
         read_recipe(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    {
+        "rivals/prp": "did you mean rivals/pro?",
+        "pro": "did you mean rivals/pro?",
+        "grace-structred": "did you mean rivals/grace-structured?",
+        "minibier": "did you mean minibeir?",
+        "zzz": "give a TOML file, or one that ships: demo, ",
+    }.items(),
+)
+def test_the_nearest_recipe_is_offered(name: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_recipe(name)
+    assert message in str(caught.value)
+
+
+def test_recipes_are_read_by_their_names() -> None:
+    files = sorted((ROOT / "recipes").rglob("*.toml"))
+    assert shipped_recipes() == sorted(
+        file.relative_to(ROOT / "recipes").with_suffix("").as_posix() for file in files
+    )
+    for name in shipped_recipes():
+        assert read_recipe(name) == read_recipe(ROOT / "recipes" / f"{name}.toml")
+
+
+def test_changes_replace_single_values(tmp_path: Path) -> None:
+    path = write(tmp_path, 'name = "x"\n[quantizer]\nbatch = 8\n[quantizer.loop]\nsteps = 9\nwarm_up = 3')
+    changes = {"seed": 4, "quantizer": {"loop": {"steps": 5}}, "decoder": {"batch": 6}}
+    changed, plain = read_recipe(path, changes), read_recipe(path)
+    assert changed.quantizer is not None and plain.quantizer is not None and changed.decoder is not None
+    assert (changed.seed, changed.decoder.batch, changed.encoder) == (4, 6, plain.encoder)
+    loop = dataclasses.replace(plain.quantizer.loop, steps=5)
+    assert changed.quantizer == dataclasses.replace(plain.quantizer, loop=loop)
+    with pytest.raises(InputError, match=r"unknown key quantizer.loop.step: did you mean steps\?"):
+        read_recipe(path, {"quantizer": {"loop": {"step": 5}}})
+    with pytest.raises(InputError, match="quantizer should be a table, but is 3"):
+        read_recipe(path, {"quantizer": 3})
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("recipes/**/*.toml")), ids=lambda path: path.name)

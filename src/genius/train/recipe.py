@@ -11,6 +11,7 @@ import difflib
 import tomllib
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -95,16 +96,32 @@ def _check_towers_and_heads(towers: TowerSettings, encoder: EncoderSettings) -> 
         )
 
 
-def read_recipe(path: Path | str) -> Recipe:
-    """Read a recipe from a TOML file, or one that ships with genius by its name (`demo`).
+def read_recipe(path: Path | str, changes: Mapping[str, Any] | None = None) -> Recipe:
+    """Read a recipe from a TOML file, or one that ships with genius by its name (`demo`, `rivals/pro`).
 
-    Raises InputError, with the key, for a file that is no recipe.
+    `changes` are tables and values that replace the recipe's own, nested as in TOML. Raises InputError, with
+    the key, for a file that is no recipe.
     """
     file = Path(path)
-    if not file.is_file() and file.suffix == "" and file.name == str(path):
+    if not file.is_file() and file.suffix == "" and not file.is_absolute():
         shipped = [folder / f"{path}.toml" for folder in _RECIPE_FOLDERS]
         file = next((candidate for candidate in shipped if candidate.is_file()), file)
-    return _parse_table(Recipe, _read_toml(file), path=file)
+    return _parse_table(Recipe, _changed(_read_toml(file), changes or {}), path=file)
+
+
+def shipped_recipes() -> list[str]:
+    """The names of the recipes that ship with genius."""
+    files = {file.relative_to(folder) for folder in _RECIPE_FOLDERS for file in folder.rglob("*.toml")}
+    return sorted(file.with_suffix("").as_posix() for file in files)
+
+
+def _changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A table with other values, table by table."""
+    changed = dict(values)
+    for key, value in changes.items():
+        is_table = isinstance(value, Mapping) and isinstance(values.get(key, {}), Mapping)
+        changed[key] = _changed(values.get(key, {}), value) if is_table else value
+    return changed
 
 
 def description(recipe: Recipe) -> dict[str, Any]:
@@ -138,14 +155,22 @@ def _read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except FileNotFoundError:
-        shipped = sorted({file.stem for folder in _RECIPE_FOLDERS for file in folder.glob("*.toml")})
-        raise InputError(
-            f"there is no such recipe: give a TOML file, or one that ships: {', '.join(shipped)}", path=path
-        ) from None
+        raise InputError(f"there is no such recipe{_nearest_recipe(path)}", path=path) from None
     except IsADirectoryError:
         raise InputError("is a folder: a recipe is a TOML file", path=path) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"is no TOML: {error}", path=path) from error
+
+
+def _nearest_recipe(path: Path) -> str:
+    """Which of the recipes that ship may have been meant, or which there are."""
+    names = shipped_recipes()
+    by_stem = {name.rpartition("/")[2]: name for name in names}
+    # A name without its folder counts, too: pro is rivals/pro.
+    for wanted, known in ((path.with_suffix("").as_posix(), names), (path.stem, list(by_stem))):
+        if close := difflib.get_close_matches(wanted, known, n=1, cutoff=0.6):
+            return f": did you mean {by_stem.get(close[0], close[0])}?"
+    return f": give a TOML file, or one that ships: {', '.join(names)}"
 
 
 def _parse_table(settings: type[T], values: dict[str, Any], *, path: Path, prefix: str = "") -> T:
