@@ -43,6 +43,10 @@ class Recipe:
     pools: Literal["all", "training"] = "all"
     """The items that training sees: all of the tree, or those of its pools for training and validation alone
     (M-BEIR's test pool has five million)."""
+    held_out: float = 0.0
+    """The share of answers, chosen by their ids, whose queries the heads and the quantizer don't learn from:
+    what is trained after them (the decoder learns from all queries) then sees answers that are as new to
+    them as a user's."""
     towers: TowerSettings | None = None
     """Fine-tuning of a CLIP before stage 0; by default its towers stay as they are."""
     identifiers: IdentifierName = "codes"
@@ -59,6 +63,14 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.datasets and self.without:
             raise InputError("say which data sets to train on, or which to train without, not both")
+        if not 0 <= self.held_out < 1:
+            raise InputError(
+                f"held_out is a share of the answers, at least 0 and below 1, not {self.held_out}"
+            )
+        if self.held_out and self.towers is not None and not self.towers.frozen:
+            raise InputError(
+                "towers are tuned on all pairs, so that nothing is held out of them: frozen = true"
+            )
         if self.identifiers != "codes":
             _check_rival(self.identifiers, self.quantizer, self.decoder)
         elif self.decoder is not None and self.quantizer is None:
@@ -80,6 +92,11 @@ def _check_rival(
         raise InputError(
             f"{identifiers} identifiers have no codebooks that embeddings could start from: "
             "say start_from_codebooks = false in [decoder.network]"
+        )
+    if decoder is not None and decoder.geometric_fusion.weight:
+        raise InputError(
+            f"{identifiers} identifiers have no code vectors that geometry could score: "
+            "leave [decoder.geometric_fusion] out"
         )
 
 
@@ -125,8 +142,8 @@ def _changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 
 def description(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as JSON stores it: lists instead of tuples, without data sets, pools and identifiers if
-    these are the usual ones, and without settings of what is off: older models have none."""
+    """The recipe as JSON stores it: lists instead of tuples, without data sets, pools, identifiers and what
+    is held out if these are the usual ones, and without settings of what is off: older models have none."""
     values = dataclasses.asdict(recipe)
     for stage, name in (("quantizer", "distillation"), ("decoder", "geometric_fusion")):
         if values[stage] is not None and not values[stage][name]["weight"]:
@@ -134,7 +151,7 @@ def description(recipe: Recipe) -> dict[str, Any]:
     for name in ("datasets", "without"):
         if not values[name]:
             del values[name]
-    for name, usual in (("pools", "all"), ("identifiers", "codes")):
+    for name, usual in (("pools", "all"), ("identifiers", "codes"), ("held_out", 0.0)):
         if values[name] == usual:
             del values[name]
     return _lists_for_tuples(values)  # type: ignore[no-any-return]
