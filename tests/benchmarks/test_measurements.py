@@ -156,7 +156,9 @@ def test_every_script_explains_itself(
     assert f"python benchmarks/{script}.py" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("script", ["beams", "decoders", "findings", "grown", "modes", "quality"])
+@pytest.mark.parametrize(
+    "script", ["beams", "correction", "decoders", "findings", "grown", "modes", "quality"]
+)
 def test_test_queries_are_for_the_end(script: str, run: RunScript, miniature: Path, trained: Path) -> None:
     arguments = () if script == "quality" else ("--model", trained)
     with pytest.raises(SystemExit) as ended:
