@@ -23,6 +23,8 @@ ENDS = (0.025, 0.975)
 def evaluation_record(evaluation: Evaluation, pool: str, tree: Tree, split: Split) -> dict[str, Any]:
     """By system: the hit rates of each task, also for seen and unseen answers apart, the items that are
     ranked, and 95 % intervals of the mean over tasks and of its ratio to the dense baseline."""
+    if not evaluation.runs:  # nothing is unseen
+        return {"queries": {}, "systems": {}}
     systems = list(dict.fromkeys(run.system for run in evaluation.runs))
     tasks = list(dict.fromkeys(run.task for run in evaluation.runs))
     judgements = {task: tree.judgements(split, task) for task in tasks}

@@ -185,6 +185,9 @@ def test_unseen_items_alone_with_few_beams_for_some_queries(
     trained: Path, own_miniature: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every system searches the items that training did not ask for; here one is taken out of training."""
+    arguments = ["evaluate", str(own_miniature), "-m", str(trained), "--pool", "unseen", "--json"]
+    with pytest.raises(InputError, match="the pool unseen has nothing to measure"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
     made: list[dict[str, Any]] = []
 
     def systems(*arguments: Any, **options: Any) -> Any:
@@ -194,7 +197,6 @@ def test_unseen_items_alone_with_few_beams_for_some_queries(
     monkeypatch.setattr("genius.evaluate.run.coded_systems", systems)
     for file in (own_miniature / "query/train").iterdir():  # its query stays, with another answer
         file.write_text(file.read_text().replace('"5:201"', '"5:202"'))
-    arguments = ["evaluate", str(own_miniature), "-m", str(trained), "--pool", "unseen", "--json"]
     rows = _evaluated(*arguments, "--beams", "2")
     assert {task for _, task, _ in rows} == {"oven_task8", "mean"}
     assert {row["pool"] for row in rows.values()} == {"unseen"}

@@ -116,6 +116,12 @@ def evaluate(
         device=device,
         cache=default_cache(),
     )
+    if not result.evaluation.runs:
+        raise InputError(
+            f"all answers of its {split} queries are answers in training, too, so that the pool unseen has "
+            "nothing to measure: use others (--pool both)",
+            path=tree,
+        )
     _show(result, pools, as_json=as_json)
     if out is not None:
         write_results(out, result)
