@@ -135,10 +135,12 @@ def _judge_seen(
     return verdicts
 
 
-def hits(evaluation: Evaluation, system: str, task: Task, relevant: Mapping[str, list[str]]) -> np.ndarray:
+def hits(
+    evaluation: Evaluation, system: str, task: Task, relevant: Mapping[str, list[str]], pool: str = POOL
+) -> np.ndarray:
     """Whether each query of a task has an answer among its first five results, bool [queries]."""
     for run in evaluation.runs:
-        if (run.system, run.pool, run.task) == (system, POOL, task):
+        if (run.system, run.pool, run.task) == (system, pool, task):
             return np.array(
                 [
                     any(item in relevant.get(query, ()) for item, _ in results[:5])

@@ -7,7 +7,9 @@ Means of the tasks in the union pool, the wanted modality known. Results are ran
 log-probability of their codes, and with all items below the beams re-ranked: for a search that stops after
 the first semantic code, after the second, and at the end. Under each hit rate stands the number of items
 below the beams. A second table has, for each ranking, the smallest beam that reaches 0.99 of the dense
-baseline on the same queries. Figures are kept in --work and not measured again.
+baseline on the same queries. Figures are kept in --work and not measured again. Any model serves, one with
+identifiers of a rival too, whose learned decoder is then the only one; systems.py has its models in
+out/systems/models.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from union_pool import UnionPool, hit_percent
 from genius.data.mbeir import Split, Tree
 from genius.decode.decoder import Decoder
 from genius.display import Table
+from genius.identifiers.scheme import row_name
 from genius.model import Model
 
 BEAMS = (1, 5, 10, 20, 30, 50)
@@ -80,14 +83,17 @@ def key(decoder: str, beams: int) -> str:
 
 
 def decoders(model: Model) -> dict[str, Decoder]:
-    """Geometry, and the learned decoder if the model has one."""
-    learned: dict[str, Decoder] = {"genius": model.learned} if "decoder" in model.stages else {}
-    return {"geometry": model.geometry, **learned}
+    """Geometry where codes have vectors, and the learned decoder if the model has one."""
+    geometry: dict[str, Decoder] = {"geometry": model.geometry} if model.has_code_vectors else {}
+    if "decoder" not in model.stages:
+        return geometry
+    name = model.identifier_name
+    return {**geometry, "genius" if name == "codes" else row_name(name): model.learned}
 
 
 def measure(pool: UnionPool, decoder: Decoder, beams: int) -> dict[str, dict[str, float]]:
     """Hit rates and items below the beams, by ranking; each query is searched once for all of them."""
-    first, last = pool.model.quantizer.semantic + 1, len(pool.model.quantizer.sizes)
+    first, last = pool.model.code_space.semantic + 1, len(pool.model.code_space.sizes)
     depths = {f"stop at level {depth}": depth for depth in (first, first + 1) if depth < last}
     depths["to the end"] = last
     hits: dict[str, list[float]] = {}

@@ -127,7 +127,9 @@ class UnionPool:
     def read(cls, model: Model, tree: Tree, split: Split, queries: int) -> UnionPool:
         """Embed and code the items of a tree and at most `queries` queries of each task, or all for 0."""
         (embedded,) = read_splits(model, tree, (split, queries))
-        return cls(model, code_corpus(model, embedded), union_members(tree, embedded.pool, split))
+        # Identifiers of a rival may be made of the items' texts.
+        source = None if model.has_code_vectors else open_source(model, tree, pipeline.default_cache())
+        return cls(model, code_corpus(model, embedded, source), union_members(tree, embedded.pool, split))
 
     @property
     def tasks(self) -> list[TaskQueries]:
@@ -149,7 +151,7 @@ class UnionPool:
 
     def engine(self, decoder: Decoder) -> Engine:
         """An engine over the pool."""
-        return Engine([self.segment], decoder, self.model.quantizer.codebooks)
+        return Engine([self.segment], decoder, self.model.code_space.codebooks)
 
     def scorer(self, engine: Engine, candidates: Candidates, task: TaskQueries) -> Scorer:
         """What the candidates of a task's queries are re-ranked by."""
@@ -158,7 +160,7 @@ class UnionPool:
 
     def search(self, decoder: Decoder, task: TaskQueries, beams: int) -> SearchTrace:
         """Search all queries of a task through all levels, the wanted modality known."""
-        engine, history = self.engine(decoder), History()
+        engine, history = self._engine_for(task, decoder), History()
         candidates = engine.find(
             self.coded.queries[task.task],
             modality_code=self.modality_code(task),
@@ -167,6 +169,14 @@ class UnionPool:
             history=history,
         )
         return SearchTrace(engine, candidates, history, self.scorer(engine, candidates, task))
+
+    def _engine_for(self, task: TaskQueries, decoder: Decoder) -> Engine:
+        """An engine over the items that a task wants; where a given modality code says so, over all."""
+        engine = self.engine(decoder)
+        if self.model.code_space.modality_code == "given":
+            return engine
+        assert self.segment.item_keys is not None
+        return engine.restricted([self.coded.embedded.pool.modality[self.segment.item_keys] == task.want])
 
     def modality_code(self, task: TaskQueries) -> np.ndarray | None:
         """The modality code that each query of a task wants [queries]; None without such a code."""

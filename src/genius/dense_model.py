@@ -18,7 +18,7 @@ from genius.encode.encoder import Encoder, EncoderLoader, saved_encoder_loader
 from genius.encode.lite import FILES as TOWER_FILES
 from genius.encode.lite import LiteLoader
 from genius.errors import InputError, MismatchError, MissingError
-from genius.identifiers.identifiers import no_code_vectors
+from genius.identifiers.identifiers import SCHEMES, no_code_vectors
 from genius.identifiers.scheme import IdentifierName
 from genius.quantize.fusion_inputs import FusionInputs, embedded_parts, feature_lengths
 from genius.quantize.joint_embedder import JointEmbedder
@@ -105,6 +105,12 @@ class DenseModel:
     def has_code_vectors(self) -> bool:
         """Whether codes have vectors, as those of a quantizer have; identifiers of other methods don't."""
         return self.identifier_name == "codes"
+
+    @property
+    def reads_instructions(self) -> bool:
+        """Whether a query's instruction counts; some methods have none."""
+        name = self.identifier_name
+        return name == "codes" or SCHEMES[name].reads_instructions
 
     # --- the encoder and what it makes
 
@@ -274,7 +280,7 @@ class DenseModel:
         """The embeddings of queries, as a whole and by modality, each under the instruction."""
         if self.fusion_kind == "joint":
             return self.space.from_parts(image, text)
-        if self.identifier_name == "irgen":  # it has no instructions
+        if not self.reads_instructions:
             instruction = instruction[0], np.zeros_like(instruction[1])
 
         def embed(image: MaskedFeatures, text: MaskedFeatures, rows: np.ndarray) -> np.ndarray:

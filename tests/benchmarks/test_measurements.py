@@ -12,13 +12,15 @@ from genius.data.mbeir import Tree
 from genius.encode import pipeline
 from genius.evaluate.protocol import Evaluation
 from genius.evaluate.run import evaluate_model
-from genius.model import Model
 from genius.search.engine import Mode
 from genius.train.decoder import DecoderTraining
 from genius.train.quantizer import QuantizerSettings
 from tests.benchmarks.scripts import SCRIPTS, RunScript, json_rows, load
 
-HELPERS = ("bars", "figures", "options", "training", "union_pool")
+HELPERS = (
+    *("bars", "figures", "options", "training", "union_pool"),
+    *("system_figures", "system_plan", "system_rows", "system_tables"),
+)
 NAMES = sorted(path.stem for path in SCRIPTS.glob("*.py") if path.stem not in HELPERS)
 
 
@@ -142,54 +144,6 @@ def test_every_variant_changes_settings_that_exist() -> None:
             script.vary(settings, 3, no_such_setting=1)
 
 
-def _without_mscoco(tree: Path) -> Path:
-    for file in [*tree.glob("query/*/*mscoco*"), *tree.glob("cand_pool/local/*mscoco*")]:
-        file.unlink()
-    return tree
-
-
-@pytest.mark.long
-def test_one_data_set_alone(
-    run: RunScript, miniature: Path, own_miniature: Path, home: Path, tmp_path: Path
-) -> None:
-    arguments = ["--tree", miniature, "--dataset", "mscoco", "--recipe", home / "codes.toml", "--json"]
-    arguments += ["--model", tmp_path / "model", "--split", "test", "--final"]
-    rows = {row["system"]: row for row in json_rows(run("single", *arguments))}
-    assert {"dense", "codes", "geometry", "geometry+rerank", "default", "default+rerank"} <= set(rows)
-    for row in rows.values():
-        assert 0 <= row["R@1"] <= row["R@5"] <= row["R@10"] <= 100
-    assert max(row["R@10"] for row in rows.values()) > 0
-    model = Model.open(tmp_path / "model")
-    assert model.settings["recipe"]["datasets"] == ["mscoco"]
-    assert model.quantizer.sizes == (3, 8, 8, 8)
-    before = model.fingerprint
-    elsewhere = evaluate_model(
-        _without_mscoco(own_miniature), model.path, split="test", cache=pipeline.default_cache()
-    )
-    assert not [measured for measured in elsewhere.evaluation.measurements if "seen" in measured.metric]
-    run("single", *arguments)
-    assert Model.open(tmp_path / "model").fingerprint == before
-
-
-@pytest.mark.long
-def test_a_data_set_that_training_never_saw(
-    run: RunScript, miniature: Path, home: Path, tmp_path: Path, trained: Path
-) -> None:
-    arguments = ("--tree", miniature, "--without", "oven", "--recipe", home / "codes.toml", "--json")
-    rows = json_rows(run("transfer", *arguments, "--model", tmp_path / "model", "--beside", trained))
-    assert {row["task"] for row in rows} == {"oven_task6", "oven_task7", "oven_task8", "mean"}
-    assert {row["pool"] for row in rows} == {"local", "union"}
-    without = {row["system"] for row in rows if row["model"] == "trained without oven"}
-    beside = {row["system"] for row in rows if row["model"] == "trained on everything"}
-    assert beside - without == {"genius", "genius+rerank"}
-    # No answer of the data set was one in training, except for the item that it shares with a twin.
-    expected = _evaluate_union(miniature, tmp_path / "model")
-    seen = {(m.task, m.metric): m.queries for m in expected.measurements if m.system == "dense"}
-    assert seen.get(("oven_task6", "hit@5, seen"), 0) == 1
-    assert ("oven_task8", "hit@5, seen") not in seen
-    assert seen["oven_task8", "hit@5, unseen"] == 4
-
-
 @pytest.mark.parametrize("script", NAMES)
 def test_every_script_explains_itself(
     script: str, run: RunScript, capsys: pytest.CaptureFixture[str]
@@ -203,11 +157,10 @@ def test_every_script_explains_itself(
 
 
 @pytest.mark.parametrize(
-    "script", ["beams", "decoders", "findings", "grown", "modes", "single", "transfer", "quality"]
+    "script", ["beams", "correction", "decoders", "findings", "grown", "modes", "quality"]
 )
 def test_test_queries_are_for_the_end(script: str, run: RunScript, miniature: Path, trained: Path) -> None:
-    more = {"single": ("--dataset", "mscoco"), "transfer": ("--without", "mscoco"), "quality": ()}
-    arguments = more.get(script, ("--model", trained))
+    arguments = () if script == "quality" else ("--model", trained)
     with pytest.raises(SystemExit) as ended:
         run(script, "--tree", miniature, "--split", "test", *arguments)
     assert ended.value.code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -171,3 +172,43 @@ def test_evaluate_by_inferred_modality_from_the_command_line(trained: Path, mini
         CliRunner().invoke(app, [*arguments, "--system", "sparse"], catch_exceptions=False)
     with pytest.raises(InputError, match="--want should be one of known, inferred"):
         CliRunner().invoke(app, [*arguments, "--want", "guessed"], catch_exceptions=False)
+
+
+def _evaluated(*arguments: str) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """What the command line prints as JSON, by system, task and metric."""
+    shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    rows = [json.loads(line) for line in shown.stdout.splitlines()]
+    return {(row["system"], row["task"], row["metric"]): row for row in rows}
+
+
+def test_unseen_items_alone_with_few_beams_for_some_queries(
+    trained: Path, own_miniature: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every system searches the items that training did not ask for; here one is taken out of training."""
+    arguments = ["evaluate", str(own_miniature), "-m", str(trained), "--pool", "unseen", "--json"]
+    with pytest.raises(InputError, match="the pool unseen has nothing to measure"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    made: list[dict[str, Any]] = []
+
+    def systems(*arguments: Any, **options: Any) -> Any:
+        made.append(options)
+        return coded_systems(*arguments, **options)
+
+    monkeypatch.setattr("genius.evaluate.run.coded_systems", systems)
+    for file in (own_miniature / "query/train").iterdir():  # its query stays, with another answer
+        file.write_text(file.read_text().replace('"5:201"', '"5:202"'))
+    rows = _evaluated(*arguments, "--beams", "2")
+    assert {task for _, task, _ in rows} == {"oven_task8", "mean"}
+    assert {row["pool"] for row in rows.values()} == {"unseen"}
+    assert {row["queries"] for row in rows.values()} == {1}
+    assert rows["codes", "oven_task8", "hit@10"]["value"] == 1, "of nine items"
+    assert made[-1]["beams"] == 2
+    assert rows == _evaluated(*arguments), "so few items are all found, however few the beams"
+    assert made[-1]["beams"] == 50
+    sampled = _evaluated(*arguments[:4], "--queries", "3", "--json")
+    by_task = {task: row["queries"] for (_, task, metric), row in sampled.items() if metric == "mrr"}
+    assert by_task == {str(task): 3 for task in Tree(own_miniature).tasks("test")} | {"mean": 24}
+    with pytest.raises(InputError, match="--beams has no published figures"):
+        CliRunner().invoke(
+            app, [*arguments[:4], "--protocol", "genius", "--beams", "2"], catch_exceptions=False
+        )

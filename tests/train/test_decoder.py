@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Literal
 
@@ -10,11 +11,14 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("faiss")
 
+from genius.decode.torch_decoder import TorchDecoder
 from genius.errors import InputError
+from genius.train.batches import validation_rows
 from genius.train.decoder import DecoderTraining, mix_with_answers
+from genius.train.level_curves import curve_name
 from genius.train.loop import train
 from tests.train.processes import assert_resumes, assert_same_together, losses
-from tests.train.small_decoder import SETTINGS, run, stage
+from tests.train.small_decoder import SETTINGS, coded, run, stage
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -135,3 +139,34 @@ def test_in_bfloat16_the_loss_is_close_to_that_in_float32() -> None:
     exact, rounded = (stage(precision=precision).loss(0, 0) for precision in ("float32", "bfloat16"))
     assert rounded.dtype == exact.dtype and rounded != exact
     assert float(rounded.detach()) == pytest.approx(float(exact.detach()), rel=0.02)
+
+
+@pytest.mark.parametrize("normalisation", ["level", "vocabulary"])
+def test_curves_are_the_log_probabilities_of_a_search(
+    normalisation: Literal["level", "vocabulary"], tmp_path: Path
+) -> None:
+    network = dataclasses.replace(SETTINGS.network, normalisation=normalisation, special_tokens=2)
+    small = stage(network=network)
+    loop = dataclasses.replace(SETTINGS.loop, steps=6, validate_every=3)
+    scores = train(small, loop, tmp_path, seed=5)
+    rows = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    logged = {row["step"]: row for row in rows if "val_score" in row}
+    assert list(logged) == [3, 6] and not [name for name in scores if "log_prob" in name]
+    decoder = TorchDecoder(small.decoder, "cpu")
+    trained = {item for task in coded()[1].embedded.tasks.values() for item in task.items.tolist()}
+    expected: dict[str, list[list[float]]] = {"seen": [], "unseen": []}
+    for task in small.validation.embedded.tasks.values():
+        for row in validation_rows(len(task), 30):
+            answer = int(task.positives(row)[0])
+            state, levels = decoder.begin(small.validation.queries[task.task][[row]]), []
+            for code in small.codes[answer].tolist():
+                levels.append(float(state.scores()[0, code]))
+                state.advance(np.zeros(1, np.int64), np.array([code]))
+            expected["seen" if answer in trained else "unseen"].append(levels)
+    values = small.curves()
+    for kind, log_probs in expected.items():
+        assert log_probs, "the world has targets of both kinds"
+        means = [values[curve_name(kind, level)] for level in range(1, len(small.codes[0]) + 1)]
+        np.testing.assert_allclose(means, np.mean(log_probs, axis=0), atol=1e-4)
+    assert values[curve_name("uniform", 2)] == -np.log(small.code_space.sizes[1])
+    assert set(values) <= set(logged[6])

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 pytest.importorskip("torch")
 import torch
 
-from genius.train.pairs import draw_positives, hit_rate, hit_rate_by_scores, mask_other_positives
+from genius.errors import InputError
+from genius.train.pairs import (
+    draw_positives,
+    held_out_items,
+    hit_rate,
+    hit_rate_by_scores,
+    mask_other_positives,
+    without_held_out,
+)
+from tests.train import small_quantizer
 
 
 @dataclass(frozen=True)
@@ -71,3 +80,30 @@ def test_hits_by_scores_are_those_of_sorting() -> None:
         scores = random.normal(size=(3, len(items)))
         best = items[np.argsort(-scores, axis=1)[:, :k]]
         assert hit_rate_by_scores(known, rows, scores, items, k) == pytest.approx(hit_rate(known, rows, best))
+
+
+def test_queries_of_held_out_answers_are_left_out() -> None:
+    corpus = small_quantizer.world(1)
+    tasks, ids = list(corpus.tasks.values()), [f"item {number}" for number in range(len(corpus.pool.ids))]
+    held_out = set(np.flatnonzero(held_out_items(ids, 0.2)).tolist())
+    kept = without_held_out(tasks, ids, 0.2)
+    for task, rest in zip(tasks, kept, strict=True):
+        expected = {
+            task.ids[row]: task.positives(row).tolist()
+            for row in range(len(task))
+            if not held_out & set(task.positives(row).tolist())
+        }
+        assert {id: rest.positives(row).tolist() for row, id in enumerate(rest.ids)} == expected
+        assert 0 < len(rest) < len(task)
+        assert len(rest.contents.image) == len(rest.own_texts) == len(rest.negatives) == len(rest)
+    assert without_held_out(tasks, ids, 0.0) == tasks
+    with pytest.raises(InputError, match=r"held_out = 0.9999 leaves no training query"):
+        without_held_out(tasks, ids, 0.9999)
+
+
+def test_what_is_held_out_depends_on_ids_alone() -> None:
+    ids = [str(number) for number in range(20_000)]
+    held_out = held_out_items(ids, 0.2)
+    assert held_out.mean() == pytest.approx(0.2, abs=0.01)
+    np.testing.assert_array_equal(held_out_items(ids[::-1], 0.2)[::-1], held_out)
+    assert not (held_out & ~held_out_items(ids, 0.3)).any(), "more is held out, none of it put back"

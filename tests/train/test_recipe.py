@@ -10,7 +10,7 @@ import pytest
 from genius.errors import InputError
 from genius.train.plan import plan
 from genius.train.quantizer import QuantizerSettings
-from genius.train.recipe import description, read_recipe
+from genius.train.recipe import description, read_recipe, shipped_recipes
 from tools.recipe_reference import recipe_page
 
 ROOT = Path(__file__).parents[2]
@@ -66,13 +66,15 @@ BAD = {
     'nam = "x"': "unknown key nam: did you mean name?",
     'name = "x"\n[encoder]\nbatchsize = 3': "unknown key encoder.batchsize: did you mean batch?",
     'name = "x"\n[encoder.loop]\nlearning_rat = 0.1': "learning_rat: did you mean learning_rate?",
-    'name = "x"\nzzz = 1': "unknown key zzz; known are name, seed, datasets, without, pools, towers",
+    'name = "x"\nzzz = 1': "unknown key zzz; known are name, seed, datasets, without, pools, held_out",
     "seed = 3": "lacks name",
     'name = "x"\nseed = "one"': "seed should be a whole number, but is 'one'",
     'name = "x"\nseed = true': "seed should be a whole number, but is True",
     'name = "x"\n[encoder]\ntowers = "bert"': "encoder.towers should be one of lite, clip, but is 'bert'",
     'name = "x"\nencoder = 3': "encoder should be a table, but is 3",
     'name = "x"\n[encoder.heads]\ntext_parts = "mean"': "text_parts should be a list, but is 'mean'",
+    'name = "x"\nheld_out = 1': "held_out is a share of the answers, at least 0 and below 1, not 1.0",
+    'name = "x"\nheld_out = 0.2\n[towers]\nsource = "a/b"': "nothing is held out of them: frozen = true",
     'name = "x"\n[encoder]\nbatch = 1': "in [encoder]: batch should be at least 2",
     "name = ": "is no TOML",
     'name = "x"\n[towers]\nbatch = 8': "lacks towers.source",
@@ -90,6 +92,8 @@ BAD = {
     'name = "x"\nidentifiers = "zzz"': "should be one of codes, numeric, string, semantic, structured, irgen",
     'name = "x"\nidentifiers = "dsi"\n[quantizer]': "dsi identifiers take the place of codes",
     'name = "x"\nidentifiers = "irgen"\n[decoder]': "say start_from_codebooks = false in [decoder.network]",
+    'name = "x"\nidentifiers = "dsi"\n[decoder.network]\nstart_from_codebooks = false\n'
+    "[decoder.geometric_fusion]\nweight = 10": "no code vectors that geometry could score",
     'name = "x"\n[quantizer]\n[decoder]\nmix = "cubic"': "decoder.mix should be one of linear, sqrt, off",
     'name = "x"\n[decoder.geometric_fusion]\nweight = 10': "add a table [quantizer]",
     'name = "x"\n[quantizer]\n[decoder.geometric_fusion]\nweight = -1': "fusion should be at least 0",
@@ -111,6 +115,45 @@ def test_bad_recipes(tmp_path: Path, text: str, message: str) -> None:
 def test_a_missing_recipe_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such recipe"):
         read_recipe(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    {
+        "rivals/prp": "did you mean rivals/pro?",
+        "pro": "did you mean rivals/pro?",
+        "grace-structred": "did you mean rivals/grace-structured?",
+        "minibier": "did you mean minibeir?",
+        "zzz": "give a TOML file, or one that ships: demo, ",
+    }.items(),
+)
+def test_the_nearest_recipe_is_offered(name: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_recipe(name)
+    assert message in str(caught.value)
+
+
+def test_recipes_are_read_by_their_names() -> None:
+    files = sorted((ROOT / "recipes").rglob("*.toml"))
+    assert shipped_recipes() == sorted(
+        file.relative_to(ROOT / "recipes").with_suffix("").as_posix() for file in files
+    )
+    for name in shipped_recipes():
+        assert read_recipe(name) == read_recipe(ROOT / "recipes" / f"{name}.toml")
+
+
+def test_changes_replace_single_values(tmp_path: Path) -> None:
+    path = write(tmp_path, 'name = "x"\n[quantizer]\nbatch = 8\n[quantizer.loop]\nsteps = 9\nwarm_up = 3')
+    changes = {"seed": 4, "quantizer": {"loop": {"steps": 5}}, "decoder": {"batch": 6}}
+    changed, plain = read_recipe(path, changes), read_recipe(path)
+    assert changed.quantizer is not None and plain.quantizer is not None and changed.decoder is not None
+    assert (changed.seed, changed.decoder.batch, changed.encoder) == (4, 6, plain.encoder)
+    loop = dataclasses.replace(plain.quantizer.loop, steps=5)
+    assert changed.quantizer == dataclasses.replace(plain.quantizer, loop=loop)
+    with pytest.raises(InputError, match=r"unknown key quantizer.loop.step: did you mean steps\?"):
+        read_recipe(path, {"quantizer": {"loop": {"step": 5}}})
+    with pytest.raises(InputError, match="quantizer should be a table, but is 3"):
+        read_recipe(path, {"quantizer": 3})
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("recipes/**/*.toml")), ids=lambda path: path.name)

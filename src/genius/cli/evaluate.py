@@ -36,7 +36,13 @@ def evaluate(
             "them."
         ),
     ] = "mbeir",
-    pool: Annotated[str, typer.Option(help="The pools to search: local, union or both.")] = "both",
+    pool: Annotated[
+        str,
+        typer.Option(
+            help="The pools to search: local, union or both; or unseen: a task's items that answer no "
+            "training query, for the queries that these answer."
+        ),
+    ] = "both",
     split: Annotated[str, typer.Option(help="The queries: val or test.")] = "test",
     task: Annotated[
         list[str] | None, typer.Option(help="Only this task, such as fashion_task7; repeatable.")
@@ -58,6 +64,10 @@ def evaluate(
             "with --protocol genius inferred."
         ),
     ] = None,
+    beams: Annotated[int | None, typer.Option(min=1, help="Beams of searches by code instead of 50.")] = None,
+    queries: Annotated[
+        int, typer.Option(min=0, help="Search at most so many queries of each task; 0 is all.")
+    ] = 0,
     vectors: Annotated[
         Path | None,
         typer.Option(
@@ -75,14 +85,15 @@ def evaluate(
     from genius.evaluate.report import write_results
     from genius.evaluate.run import evaluate_model
     from genius.progress import log_to_terminal
+    from genius.search.beam import BEAMS
 
     log_to_terminal()
     _check_choice("protocol", protocol, ("mbeir", "genius"))
-    _check_choice("pool", pool, ("local", "union", "both"))
+    _check_choice("pool", pool, ("local", "union", "both", "unseen"))
     _check_choice("split", split, ("val", "test"))
     _check_choice("want", want or "known", ("known", "inferred"))
     if protocol == "genius":
-        _check_published(split, system, mode, exclude_query_item)
+        _check_published(split, system, mode, exclude_query_item, pool, beams)
     if vectors is not None and exclude_query_item:
         raise InputError("--exclude-query-item compares images and texts, and with --vectors none are read")
     pools: Any = ("local", "union") if pool == "both" else (pool,)
@@ -99,10 +110,18 @@ def evaluate(
         exclude=exclude_query_item,
         want=None if want is None else want == "known",
         protocol=by_protocol,
+        beams=beams or BEAMS,
+        sample=queries,
         vectors=vectors,
         device=device,
         cache=default_cache(),
     )
+    if not result.evaluation.runs:
+        raise InputError(
+            f"all answers of its {split} queries are answers in training, too, so that the pool unseen has "
+            "nothing to measure: use others (--pool both)",
+            path=tree,
+        )
     _show(result, pools, as_json=as_json)
     if out is not None:
         write_results(out, result)
@@ -137,7 +156,12 @@ def _check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
 
 
 def _check_published(
-    split: str, system: list[str] | None, mode: list[str] | None, exclude_query_item: bool
+    split: str,
+    system: list[str] | None,
+    mode: list[str] | None,
+    exclude_query_item: bool,
+    pool: str,
+    beams: int | None,
 ) -> None:
     """Raise InputError for what the published figures have no counterpart of."""
     given = {
@@ -145,6 +169,8 @@ def _check_published(
         "--system": bool(system),
         "--mode": bool(mode),
         "--exclude-query-item": exclude_query_item,
+        "--pool unseen": pool == "unseen",
+        "--beams": beams is not None,
     }
     for option, is_given in given.items():
         if is_given:

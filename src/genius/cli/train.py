@@ -32,7 +32,8 @@ def train(
     recipe: Annotated[
         Path | None,
         typer.Argument(
-            help="A TOML file that says how to train, or the name of one that ships with genius: demo, photo."
+            help="A TOML file that says how to train, or the name of one that ships with genius: demo, "
+            "rivals/pro."
         ),
     ] = None,
     tree: Annotated[Path | None, typer.Option(help="The M-BEIR tree to train on.")] = None,

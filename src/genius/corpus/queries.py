@@ -51,14 +51,17 @@ class TaskQueries:
         if len(self) <= count:
             return self
         generator = np.random.default_rng([seed, zlib.crc32(str(self.task).encode())])
-        places = np.sort(generator.choice(len(self), count, replace=False))
+        return self.select(np.sort(generator.choice(len(self), count, replace=False)))
+
+    def select(self, places: np.ndarray) -> TaskQueries:
+        """Some of the queries, by their places [n]."""
         positives = [self.positives(place) for place in places]
         return dataclasses.replace(
             self,
             ids=[self.ids[place] for place in places],
             contents=self.contents[places],
             starts=_starts(positives),
-            items=np.concatenate(positives),
+            items=np.concatenate([np.zeros(0, np.int64), *positives]),
             negatives=[self.negatives[place] for place in places],
             own_texts=self.own_texts[places],
         )

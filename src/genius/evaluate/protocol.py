@@ -13,9 +13,10 @@ from genius.data.tasks import Task
 from genius.errors import GeniusError, InputError
 from genius.evaluate.metrics import METRICS, by_query, mean
 
-PoolName = Literal["local", "union", "split"]
-"""A task's own pool; that of all tasks; or what of a task's pool belongs to the split, where a tree has such
-a pool (as `flickr8k_task0_test`): captions and photos are usually measured in that."""
+PoolName = Literal["local", "union", "split", "unseen"]
+"""A task's own pool; that of all tasks; what of a task's pool belongs to the split, where a tree has such a
+pool (as `flickr8k_task0_test`): captions and photos are usually measured in that; or the items of that, and
+otherwise of the task's own pool, that answer no training query, for the queries that these answer."""
 DEPTH = 50
 """How many results of each query are kept: M-BEIR asks for 50 at most."""
 
@@ -38,6 +39,11 @@ class Rankings(NamedTuple):
     def first(self, depth: int) -> Rankings:
         """Those up to a rank."""
         return self._replace(scores=self.scores[:, :depth], numbers=self.numbers[:, :depth])
+
+    def of(self, queries: np.ndarray) -> Rankings:
+        """Those of some of the queries, by their places [n]."""
+        counts, scanned = (None if rows is None else rows[queries] for rows in self[2:])
+        return Rankings(self.scores[queries], self.numbers[queries], counts, scanned)
 
 
 System = Callable[[Task, np.ndarray], Rankings]
@@ -104,12 +110,28 @@ class Benchmark:
     query_ids: Mapping[Task, Sequence[str]]
     seen: Mapping[Task, Sequence[bool]] | None = None
     """Of each query, whether an item that answers it was an answer in training."""
+    trained: np.ndarray | None = None
+    """Of each item, whether it answers a training query of the tree, bool [items]: for the pool `unseen`."""
 
     def members(self, task: Task, pool: PoolName) -> np.ndarray:
-        """The numbers of the items in a task's pool."""
-        names = {"local": str(task), "union": UNION, "split": f"{task}_{self.split}"}
+        """The numbers of the items in a task's pool.
+
+        Raises InputError for the pool `unseen` where it is not known what training saw.
+        """
+        by_split = f"{task}_{self.split}"
+        names = {"local": str(task), "union": UNION, "split": by_split}
+        names["unseen"] = by_split if by_split in self.tree.pools else str(task)
         source = self.tree.pool(names[pool], self.split)
-        return np.array([self.item_numbers[item.id] for item in source], np.int64)
+        numbers = np.array([self.item_numbers[item.id] for item in source], np.int64)
+        if pool != "unseen":
+            return numbers
+        if self.trained is None:
+            raise InputError(
+                "has no training queries, so that no item is known as unseen: evaluate in its local pools "
+                "(--pool local)",
+                path=self.tree.path,
+            )
+        return np.asarray(numbers[~self.trained[numbers]])
 
 
 def run_protocol(
@@ -121,34 +143,67 @@ def run_protocol(
     """Search with every system in every pool, apart, and measure the first `depth` results.
 
     Raises GeniusError if a system returns an item that is not in the pool: such a figure would mean nothing.
+    A task that the pool `unseen` has no answers for has no figures there.
     """
     evaluation = Evaluation(seen=benchmark.seen)
     ids = list(benchmark.item_numbers)
     union: np.ndarray | None = None
-    for task, query_ids in benchmark.query_ids.items():
+    for task in benchmark.query_ids:
         relevant = benchmark.tree.judgements(benchmark.split, task)
-        wanted = {query: relevant.get(query, []) for query in query_ids}
         for pool in pools:
             if pool == "union" and union is None:
                 union = benchmark.members(task, pool)
             members = union if pool == "union" and union is not None else benchmark.members(task, pool)
+            wanted, kept = _answers(benchmark, task, pool, members, relevant)
+            if not len(kept):  # a pool of unseen items may answer none
+                continue
             for name, system in systems.items():
-                rankings = system(task, members).first(depth)
-                run = Run(name, pool, task, _named(rankings, members, ids, query_ids, name))
+                rankings = system(task, members).first(depth).of(kept)
+                run = Run(name, pool, task, _named(rankings, members, ids, list(wanted), name))
                 evaluation.runs.append(run)
-                evaluation.measurements += _measure(run, wanted, benchmark.seen, depth)
+                evaluation.measurements += _measure(run, wanted, _chosen(benchmark.seen, task, kept), depth)
                 for metric, values in (("items", rankings.num_candidates), ("scanned", rankings.scanned)):
                     if values is not None:
                         value = float(np.mean(values))
                         evaluation.measurements.append(
-                            Measurement(name, pool, str(task), metric, value, len(query_ids))
+                            Measurement(name, pool, str(task), metric, value, len(kept))
                         )
     evaluation.measurements += _means(evaluation.measurements)
     return evaluation
 
 
+def _answers(
+    benchmark: Benchmark,
+    task: Task,
+    pool: PoolName,
+    members: np.ndarray,
+    relevant: Mapping[str, Sequence[str]],
+) -> tuple[dict[str, Sequence[str]], np.ndarray]:
+    """The answers of a task's queries by id, and the places of these queries among all of the task.
+
+    In the pool `unseen`, only answers that it holds count, and only queries that have one.
+    """
+    query_ids = benchmark.query_ids[task]
+    wanted: dict[str, Sequence[str]] = {query: relevant.get(query, []) for query in query_ids}
+    if pool != "unseen":
+        return wanted, np.arange(len(query_ids))
+    inside = set(members.tolist())
+    held = {
+        query: [item for item in items if benchmark.item_numbers.get(item, -1) in inside]
+        for query, items in wanted.items()
+    }
+    kept = np.array([place for place, query in enumerate(query_ids) if held[query]], np.int64)
+    return {query_ids[place]: held[query_ids[place]] for place in kept.tolist()}, kept
+
+
+def _chosen(
+    seen: Mapping[Task, Sequence[bool]] | None, task: Task, kept: np.ndarray
+) -> Sequence[bool] | None:
+    return None if seen is None else [seen[task][place] for place in kept.tolist()]
+
+
 def _measure(
-    run: Run, wanted: Mapping[str, Sequence[str]], seen: Mapping[Task, Sequence[bool]] | None, depth: int
+    run: Run, wanted: Mapping[str, Sequence[str]], seen: Sequence[bool] | None, depth: int
 ) -> Iterator[Measurement]:
     """All metrics of a run, and the hit rate at the task's rank for seen and unseen answers apart."""
     task = run.task
@@ -160,7 +215,7 @@ def _measure(
         return
     metric = f"hit@{task.cutoff}"
     for name, kind in (("seen", True), ("unseen", False)):
-        queries = [query for query, is_seen in zip(ranking, seen[task], strict=True) if is_seen is kind]
+        queries = [query for query, is_seen in zip(ranking, seen, strict=True) if is_seen is kind]
         if queries:
             value = mean({query: values[metric][query] for query in queries if query in values[metric]})
             yield Measurement(run.system, run.pool, str(task), f"{metric}, {name}", value, len(queries))
@@ -186,14 +241,15 @@ def _named(
 
 
 def _means(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """The plain mean over tasks of each metric, and `headline`: each task at its own rank."""
+    """The plain mean over the tasks of a pool of each metric, and `headline`: each task at its own rank."""
     groups: dict[tuple[str, str, str], list[Measurement]] = {}
+    tasks: dict[str, set[str]] = {}
     for measurement in measurements:
         system, pool, task, metric = measurement.key
+        tasks.setdefault(pool, set()).add(task)
         groups.setdefault((system, pool, metric), []).append(measurement)
         if metric == f"hit@{Task.parse(task).cutoff}":
             groups.setdefault((system, pool, "headline"), []).append(measurement)
-    tasks = max((len(group) for group in groups.values()), default=0)
     return [
         Measurement(
             system,
@@ -204,5 +260,5 @@ def _means(measurements: Sequence[Measurement]) -> list[Measurement]:
             sum(m.queries for m in group),
         )
         for (system, pool, metric), group in groups.items()
-        if len(group) == tasks
+        if len(group) == len(tasks[pool])
     ]

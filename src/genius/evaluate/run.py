@@ -25,6 +25,7 @@ from genius.evaluate import published
 from genius.evaluate.protocol import DEPTH, Benchmark, Evaluation, PoolName, System, run_protocol
 from genius.evaluate.systems import DenseSearch, coded_systems, dense_systems, own_items, paper_systems
 from genius.model import Model
+from genius.search.beam import BEAMS
 from genius.search.engine import Mode
 
 ProtocolName = Literal["mbeir", "genius"]
@@ -57,6 +58,8 @@ def evaluate_model(
     exclude: bool = False,
     want: bool | None = None,
     protocol: ProtocolName = "mbeir",
+    beams: int = BEAMS,
+    sample: int = 0,
     vectors: Path | None = None,
     device: str | None = None,
 ) -> Result:
@@ -67,21 +70,14 @@ def evaluate_model(
 
     `modes` adds rows of the engine in these modes; `auto` is the row `default`. With `want`, searches by code
     know the wanted modality: by default so, but not in the protocol `genius`, which is that of the paper's
-    tables: its tasks alone, by the systems of `paper_systems`. `vectors` is a folder of embeddings that are
-    taken instead of encoding (`genius.encode.feature_pools`). On a `device` such as "cuda" run a CLIP and the
+    tables: its tasks alone, by the systems of `paper_systems`. Searches have so many `beams`; with `sample`
+    at most so many queries of each task are searched. `vectors` is a folder of embeddings that are taken
+    instead of encoding (`genius.encode.feature_pools`). On a `device` such as "cuda" run a CLIP and the
     learned decoder.
     """
     tree, model = tree if isinstance(tree, Tree) else Tree(tree), Model.open(model_path, device=device)
-    if UNION in pools and not tree.has_union(split):
-        raise InputError(
-            f"has no union pool for {split}: evaluate in its local pools alone (--pool local)", path=tree.path
-        )
+    _check_request(model, tree, split, pools, protocol)
     published_only = protocol == "genius"
-    if published_only and not model.has_code_vectors:
-        raise InputError(
-            f"{model.path} has {model.identifier_name} identifiers, and the paper's tables compare codes of "
-            "GENIUS: evaluate it without --protocol genius"
-        )
     unpublished = _unpublished_tasks(tree, split, tasks) if published_only else ()
     want = not published_only if want is None else want
     tree.check(split)
@@ -91,14 +87,17 @@ def evaluate_model(
     names = sorted(str(task.task) for task in every_task if str(task.task) not in unpublished)
     _check_names(tasks or (), names, f"task in {split}")
     queries = [task for task in every_task if str(task.task) in (tasks or names)]
+    queries = [task.sampled(sample, seed=0) for task in queries] if sample else queries
     embedded = _embedded(model, source, pool, queries, vectors)
     excluding = own_items(source, pool, queries) if exclude else None
-    existing = _systems(model, embedded, source, modes, want, excluding, protocol)
+    existing = _systems(model, embedded, source, modes, want, excluding, protocol, beams)
     _check_names(systems or (), list(existing), "system in this model")
     chosen = {name: system for name, system in existing.items() if not systems or name in systems}
     ids = {task.task: task.ids for task in queries}
-    benchmark = Benchmark(tree, split, pool.numbers, ids, seen_answers(model, tree, pool, queries))
-    settings = _described(model, tree, systems, vectors) | {
+    seen = seen_answers(model, tree, pool, queries)
+    trained = training_answers(tree.only(), pool) if "unseen" in pools else None
+    benchmark = Benchmark(tree, split, pool.numbers, ids, seen, trained)
+    settings = _described(model, tree, systems, vectors, beams, sample) | {
         "protocol": protocol,
         "split": split,
         "pools": list(pools),
@@ -109,6 +108,21 @@ def evaluate_model(
     }
     evaluation = run_protocol(benchmark, chosen, pools, published.DEPTH if published_only else DEPTH)
     return Result(evaluation, settings, _made_from(model, source), tuple(model.stages), unpublished)
+
+
+def _check_request(
+    model: Model, tree: Tree, split: Split, pools: Sequence[PoolName], protocol: ProtocolName
+) -> None:
+    """Raise InputError for a pool that the tree does not have, or a protocol that the model is not for."""
+    if UNION in pools and not tree.has_union(split):
+        raise InputError(
+            f"has no union pool for {split}: evaluate in its local pools alone (--pool local)", path=tree.path
+        )
+    if protocol == "genius" and not model.has_code_vectors:
+        raise InputError(
+            f"{model.path} has {model.identifier_name} identifiers, and the paper's tables compare codes of "
+            "GENIUS: evaluate it without --protocol genius"
+        )
 
 
 def _source(
@@ -136,7 +150,7 @@ def _made_from(model: Model, source: Features | InputRows) -> dict[str, str]:
 
 
 def _described(
-    model: Model, tree: Tree, systems: Sequence[str] | None, vectors: Path | None
+    model: Model, tree: Tree, systems: Sequence[str] | None, vectors: Path | None, beams: int, sample: int
 ) -> dict[str, Any]:
     """What is evaluated, on what and by which version."""
     described: dict[str, Any] = {"recipe": model.settings["recipe"], "genius": __version__}
@@ -146,6 +160,10 @@ def _described(
         described["systems"] = list(systems)
     if vectors is not None:
         described["vectors"] = vectors.name
+    if beams != BEAMS:
+        described["beams"] = beams
+    if sample:
+        described["sample"] = sample
     return described
 
 
@@ -176,6 +194,7 @@ def _systems(
     want: bool,
     excluding: Mapping[Task, list[np.ndarray]] | None,
     protocol: ProtocolName,
+    beams: int,
 ) -> dict[str, System]:
     """The systems that a model can be evaluated by, as far as it is trained."""
     has_codes = "quantizer" in model.stages or "identifiers" in model.stages
@@ -187,7 +206,7 @@ def _systems(
     by_vectors = model.dense_baseline == "vectors"
     baseline = DenseSearch(coded.vectors, coded.queries) if by_vectors else None
     return dense_systems(embedded, baseline=baseline, excluding=excluding) | coded_systems(
-        model, coded, modes=modes, want=want, excluding=excluding
+        model, coded, beams=beams, modes=modes, want=want, excluding=excluding
     )
 
 
@@ -204,15 +223,19 @@ def seen_answers(
     """Of each query, whether one of its answers is an answer in the training split that the model learned
     from, if the tree has it."""
     try:
-        tree = training_view(tree, model.settings["recipe"])
+        seen = training_answers(training_view(tree, model.settings["recipe"]), pool)
     except InputError:  # another tree, without the data sets of the model's training
         return None
-    seen = np.zeros(len(pool.ids), bool)
-    for task in tree.tasks("train"):
-        answers = {item for query in tree.queries("train", task) for item in query.positives}
-        seen[[pool.numbers[item] for item in answers if item in pool.numbers]] = True
-    if not seen.any():
+    if seen is None:
         return None
     return {
         task.task: [bool(seen[task.positives(row)].any()) for row in range(len(task))] for task in queries
     }
+
+
+def training_answers(tree: Tree, pool: CorpusItems) -> np.ndarray | None:
+    """Of each item, whether it answers a training query of the tree, bool [items]; None if none does."""
+    trained = np.zeros(len(pool.ids), bool)
+    for query in tree.queries("train"):
+        trained[[pool.numbers[item] for item in query.positives if item in pool.numbers]] = True
+    return trained if trained.any() else None

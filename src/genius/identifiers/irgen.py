@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -33,6 +33,8 @@ LEVELS, SIZE = 4, 256
 @dataclass(frozen=True, eq=False)
 class IrGen:
     """Residual codes of an item's image."""
+
+    reads_instructions: ClassVar[bool] = False
 
     residual: ResidualCodes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self, get_args
+from typing import ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 
@@ -75,6 +75,9 @@ class Scheme(Protocol):
     """A method: an identifier is a *stem*, which the item's content decides, and then a *number*, which
     separates items of the same stem."""
 
+    reads_instructions: ClassVar[bool]
+    """Whether the decoder may read a query's instruction; a method that has none searches without it."""
+
     @classmethod
     def fit(cls, items: ItemContents, texts: TrainingTexts, seed: int) -> Self:
         """Learn what the method needs of all items that training may see."""
@@ -118,6 +121,8 @@ def room_for(stems: np.ndarray) -> int:
 class SingleSymbolNumbers:
     """Numbers that are one symbol each, as most methods have them."""
 
+    reads_instructions: ClassVar[bool] = True
+
     room: int
 
     @property
@@ -132,6 +137,8 @@ class SingleSymbolNumbers:
 
 class WithoutStem:
     """Of a method that counts items: nothing of their content is in an identifier."""
+
+    reads_instructions: ClassVar[bool] = True
 
     @property
     def stem_sizes(self) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ from genius.quantize.quantizer import modality_codes_for, unit_length
 from genius.search.code_pool import CodePool
 from genius.train import distributed
 from genius.train.batches import TrainingQueries, validation_rows
+from genius.train.level_curves import curve_values
 from genius.train.loop import LoopSettings, prepare_torch
 from genius.train.pairs import draw_positives, hit_rate
 
@@ -194,6 +195,24 @@ class DecoderStage:
             "first": float(survived[self.code_space.semantic]),
             "survival": float(survived[-1]),
         }
+
+    def curves(self) -> dict[str, float]:
+        """How sure the network is of true codes by level, for training queries and for validation queries
+        with seen and with unseen answers (`level_curves`)."""
+        tasks = self.validation.embedded.tasks.values()
+        rows = validation_rows(len(self.vectors), self.settings.validated * len(tasks))
+        known = {"training": (self.vectors[rows], self.codes[self.queries.items[self.queries.starts[rows]]])}
+        is_seen = np.zeros(len(self.codes), bool)
+        is_seen[self.queries.items] = True
+        vectors, answers = [], []
+        for task in tasks:
+            rows = validation_rows(len(task), self.settings.validated)
+            vectors.append(self.validation.queries[task.task][rows])
+            answers.append(task.items[task.starts[rows]])
+        all_vectors, all_answers = np.concatenate(vectors), np.concatenate(answers)
+        for kind, chosen in (("seen", is_seen[all_answers]), ("unseen", ~is_seen[all_answers])):
+            known[kind] = all_vectors[chosen], self.codes[all_answers[chosen]]
+        return curve_values(self.decoder, known, self.settings.device)
 
     def export(self) -> Exported:
         """The network as ONNX graphs, compared with torch on validation queries."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -64,6 +64,14 @@ class Stage(Protocol):
 
     def validate(self) -> dict[str, float]:
         """How good the network is; `score` decides, higher is better."""
+
+
+@runtime_checkable
+class ObservedStage(Protocol):
+    """A stage that has more to log at a validation than its scores."""
+
+    def curves(self) -> dict[str, float]:
+        """Numbers by name, for the log alone."""
 
 
 @dataclass
@@ -233,7 +241,9 @@ def _validate(
     stage.network.eval()
     with torch.no_grad():
         state.scores = stage.validate()
-    journal.write(step=state.step, **{f"val_{name}": value for name, value in state.scores.items()})
+        curves = stage.curves() if isinstance(stage, ObservedStage) else {}
+    scores = {f"val_{name}": value for name, value in state.scores.items()}
+    journal.write(step=state.step, **scores, **curves)
     if state.best is None or state.scores["score"] > state.best:
         state.best, state.best_step, state.stale = state.scores["score"], state.step, 0
         checkpoint.save(folder / "best", stage.network, {}, None, asdict(state))

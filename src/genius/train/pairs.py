@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import heapq
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
 
+from genius.corpus.queries import TaskQueries
 from genius.data.mbeir import Tree
 from genius.data.records import Item, Query
 from genius.errors import InputError
@@ -81,6 +82,32 @@ def hit_rate_by_scores(
         found = places[items[places] == positives]
         hits += bool(len(found)) and int((own > own[found].max()).sum()) < k
     return hits / len(rows)
+
+
+# --- answers that the first stages don't see
+
+
+def held_out_items(ids: Sequence[str], share: float) -> np.ndarray:
+    """Which items are held out, bool [n]: about this share of them, chosen by their ids alone."""
+    digests = b"".join(hashlib.blake2b(id.encode(), digest_size=4).digest() for id in ids)
+    return np.frombuffer(digests, np.uint32) < share * 2**32
+
+
+def without_held_out(tasks: Sequence[TaskQueries], ids: Sequence[str], share: float) -> list[TaskQueries]:
+    """The queries of tasks none of whose answers is held out; `ids` are those of all items.
+
+    Raises InputError if none is left.
+    """
+    if not share:
+        return list(tasks)
+    held_out = held_out_items(ids, share)
+    kept = []
+    for task in tasks:
+        holds = np.add.reduceat(held_out[task.items].astype(np.int64), task.starts[:-1]) > 0
+        kept.append(task.select(np.flatnonzero(~holds)))
+    if not any(len(task) for task in kept):
+        raise InputError(f"held_out = {share} leaves no training query to the first stages: hold out less")
+    return [task for task in kept if len(task)]
 
 
 # --- straight from a tree

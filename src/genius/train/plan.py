@@ -26,7 +26,7 @@ from genius.train.recipe import Recipe, description
 from genius.train.towers import TowerSettings
 
 StageName = Literal["encoder", "quantizer", "identifiers", "decoder"]
-_BASE = ("seed", "datasets", "without", "pools", "towers", "encoder")
+_BASE = ("seed", "datasets", "without", "pools", "held_out", "towers", "encoder")
 RECIPE_KEYS: dict[StageName, tuple[str, ...]] = {
     "encoder": _BASE,
     "quantizer": (*_BASE, "quantizer"),

@@ -11,6 +11,7 @@ import difflib
 import tomllib
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -42,6 +43,10 @@ class Recipe:
     pools: Literal["all", "training"] = "all"
     """The items that training sees: all of the tree, or those of its pools for training and validation alone
     (M-BEIR's test pool has five million)."""
+    held_out: float = 0.0
+    """The share of answers, chosen by their ids, whose queries the heads and the quantizer don't learn from:
+    what is trained after them (the decoder learns from all queries) then sees answers that are as new to
+    them as a user's."""
     towers: TowerSettings | None = None
     """Fine-tuning of a CLIP before stage 0; by default its towers stay as they are."""
     identifiers: IdentifierName = "codes"
@@ -58,6 +63,14 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.datasets and self.without:
             raise InputError("say which data sets to train on, or which to train without, not both")
+        if not 0 <= self.held_out < 1:
+            raise InputError(
+                f"held_out is a share of the answers, at least 0 and below 1, not {self.held_out}"
+            )
+        if self.held_out and self.towers is not None and not self.towers.frozen:
+            raise InputError(
+                "towers are tuned on all pairs, so that nothing is held out of them: frozen = true"
+            )
         if self.identifiers != "codes":
             _check_rival(self.identifiers, self.quantizer, self.decoder)
         elif self.decoder is not None and self.quantizer is None:
@@ -80,6 +93,11 @@ def _check_rival(
             f"{identifiers} identifiers have no codebooks that embeddings could start from: "
             "say start_from_codebooks = false in [decoder.network]"
         )
+    if decoder is not None and decoder.geometric_fusion.weight:
+        raise InputError(
+            f"{identifiers} identifiers have no code vectors that geometry could score: "
+            "leave [decoder.geometric_fusion] out"
+        )
 
 
 def _check_towers_and_heads(towers: TowerSettings, encoder: EncoderSettings) -> None:
@@ -95,21 +113,37 @@ def _check_towers_and_heads(towers: TowerSettings, encoder: EncoderSettings) -> 
         )
 
 
-def read_recipe(path: Path | str) -> Recipe:
-    """Read a recipe from a TOML file, or one that ships with genius by its name (`demo`).
+def read_recipe(path: Path | str, changes: Mapping[str, Any] | None = None) -> Recipe:
+    """Read a recipe from a TOML file, or one that ships with genius by its name (`demo`, `rivals/pro`).
 
-    Raises InputError, with the key, for a file that is no recipe.
+    `changes` are tables and values that replace the recipe's own, nested as in TOML. Raises InputError, with
+    the key, for a file that is no recipe.
     """
     file = Path(path)
-    if not file.is_file() and file.suffix == "" and file.name == str(path):
+    if not file.is_file() and file.suffix == "" and not file.is_absolute():
         shipped = [folder / f"{path}.toml" for folder in _RECIPE_FOLDERS]
         file = next((candidate for candidate in shipped if candidate.is_file()), file)
-    return _parse_table(Recipe, _read_toml(file), path=file)
+    return _parse_table(Recipe, _changed(_read_toml(file), changes or {}), path=file)
+
+
+def shipped_recipes() -> list[str]:
+    """The names of the recipes that ship with genius."""
+    files = {file.relative_to(folder) for folder in _RECIPE_FOLDERS for file in folder.rglob("*.toml")}
+    return sorted(file.with_suffix("").as_posix() for file in files)
+
+
+def _changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A table with other values, table by table."""
+    changed = dict(values)
+    for key, value in changes.items():
+        is_table = isinstance(value, Mapping) and isinstance(values.get(key, {}), Mapping)
+        changed[key] = _changed(values.get(key, {}), value) if is_table else value
+    return changed
 
 
 def description(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as JSON stores it: lists instead of tuples, without data sets, pools and identifiers if
-    these are the usual ones, and without settings of what is off: older models have none."""
+    """The recipe as JSON stores it: lists instead of tuples, without data sets, pools, identifiers and what
+    is held out if these are the usual ones, and without settings of what is off: older models have none."""
     values = dataclasses.asdict(recipe)
     for stage, name in (("quantizer", "distillation"), ("decoder", "geometric_fusion")):
         if values[stage] is not None and not values[stage][name]["weight"]:
@@ -117,7 +151,7 @@ def description(recipe: Recipe) -> dict[str, Any]:
     for name in ("datasets", "without"):
         if not values[name]:
             del values[name]
-    for name, usual in (("pools", "all"), ("identifiers", "codes")):
+    for name, usual in (("pools", "all"), ("identifiers", "codes"), ("held_out", 0.0)):
         if values[name] == usual:
             del values[name]
     return _lists_for_tuples(values)  # type: ignore[no-any-return]
@@ -138,14 +172,22 @@ def _read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except FileNotFoundError:
-        shipped = sorted({file.stem for folder in _RECIPE_FOLDERS for file in folder.glob("*.toml")})
-        raise InputError(
-            f"there is no such recipe: give a TOML file, or one that ships: {', '.join(shipped)}", path=path
-        ) from None
+        raise InputError(f"there is no such recipe{_nearest_recipe(path)}", path=path) from None
     except IsADirectoryError:
         raise InputError("is a folder: a recipe is a TOML file", path=path) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"is no TOML: {error}", path=path) from error
+
+
+def _nearest_recipe(path: Path) -> str:
+    """Which of the recipes that ship may have been meant, or which there are."""
+    names = shipped_recipes()
+    by_stem = {name.rpartition("/")[2]: name for name in names}
+    # A name without its folder counts, too: pro is rivals/pro.
+    for wanted, known in ((path.with_suffix("").as_posix(), names), (path.stem, list(by_stem))):
+        if close := difflib.get_close_matches(wanted, known, n=1, cutoff=0.6):
+            return f": did you mean {by_stem.get(close[0], close[0])}?"
+    return f": give a TOML file, or one that ships: {', '.join(names)}"
 
 
 def _parse_table(settings: type[T], values: dict[str, Any], *, path: Path, prefix: str = "") -> T:

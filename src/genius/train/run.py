@@ -36,6 +36,7 @@ from genius.train.model_writer import (
     write_quantizer,
     write_tuned_model,
 )
+from genius.train.pairs import without_held_out
 from genius.train.plan import duration, finished_stages, has_other_fusion, plan, work_folder
 from genius.train.quantizer import QuantizerSettings, QuantizerStage
 from genius.train.recipe import Recipe, description, read_recipe
@@ -109,7 +110,8 @@ def _train_heads(
     for error in report.failures[:5]:
         log.warning("left out: %s", error)
     pool = read_training_items(tree, features, splits)
-    tasks = read_queries(tree, features, pool, "train"), read_queries(tree, features, pool, "val")
+    training = without_held_out(read_queries(tree, features, pool, "train"), pool.ids, recipe.held_out)
+    tasks = training, read_queries(tree, features, pool, "val")
     prompts = read_prompts(tree, features)
     stage = EncoderStage(settings, encoder, features, pool, tasks, prompts, seed=recipe.seed)
     scores = train(stage, settings.loop, work / "encoder", seed=recipe.seed)
@@ -129,7 +131,7 @@ def _train_quantizer(
     """Stage 1: embed the tree by the model of stage 0, then train fusion and codebooks on that."""
     model = Model.open(out, device=_device(recipe))
     source = open_source(model, tree, cache, _splits(recipe))
-    training, validation = _embedded(model, tree, source, _splits(recipe))
+    training, validation = _embedded(model, tree, source, _splits(recipe), recipe.held_out)
     mix = tree.repetitions() if settings.upsampled else None
     stage = QuantizerStage(settings, training, validation, seed=recipe.seed, repetitions=mix)
     scores = train(stage, settings.loop, work / "quantizer", seed=recipe.seed)
@@ -174,14 +176,15 @@ def _device(recipe: Recipe) -> str | None:
 
 
 def _embedded(
-    model: Model, tree: Tree, source: Features | InputRows, splits: Sequence[Split]
+    model: Model, tree: Tree, source: Features | InputRows, splits: Sequence[Split], held_out: float = 0.0
 ) -> tuple[EmbeddedCorpus, EmbeddedCorpus]:
-    """The items of a tree with its training queries, and with its validation queries, by a model."""
+    """The items of a tree with its training queries, without those of answers that are held out, and with its
+    validation queries, by a model."""
     pool = read_training_items(tree, source, splits)
     train_queries, val_queries = (
         read_queries(tree, source, pool, split, apart=model.instruction_apart) for split in ("train", "val")
     )
-    training = embed_corpus(model, source, pool, train_queries)
+    training = embed_corpus(model, source, pool, without_held_out(train_queries, pool.ids, held_out))
     return training, embed_corpus(model, source, pool, val_queries, items=training.items)
 
 

@@ -1,0 +1,79 @@
+"""Corrections behind stage 1: what they start from, that they learn, and from which pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from genius.corpus.coded import CodedCorpus
+from genius.data.mbeir import Tree
+from genius.errors import InputError
+from genius.model import Model
+from genius.train.pairs import held_out_items
+from genius.train.run import read_recipe, train_model
+from tests.benchmarks.scripts import RunScript, json_rows, load
+from tests.encode.small_towers import use_small_towers
+
+SHARE = 0.3
+
+
+@pytest.fixture(scope="module")
+def partly_trained(home: Path, miniature: Path) -> Path:
+    """A tiny model that codes, and has not learned from all answers."""
+    with pytest.MonkeyPatch.context() as patch:
+        use_small_towers(home, patch)
+        recipe = read_recipe(home / "codes.toml", {"held_out": SHARE})
+        return train_model(recipe, Tree(miniature), home / "partly", cache=home / "cache").path
+
+
+def test_corrections_are_measured_beside_none(run: RunScript, partly_trained: Path, miniature: Path) -> None:
+    arguments = ("--tree", miniature, "--model", partly_trained, "--steps", 2, "--json", "--queries", 0)
+    rows = json_rows(run("correction", *arguments))
+    assert [row["correction"] for row in rows[:2]] == ["none", "query map, held-out answers"]
+    assert len(rows) == 5 and len({row["pairs"] for row in rows[1:]}) == 1
+    correction = load("correction")
+    training, pool = correction.read_corpora(Model.open(partly_trained), Tree(miniature), "val", 0)
+    assert rows[0]["mean"] == pytest.approx(np.mean(list(_brute_force(pool).values())))
+    held_out = held_out_items(training.embedded.pool.ids, SHARE)
+    new, known = correction.training_pairs(training, held_out, 0)
+    assert held_out[new[1]].all() and not held_out[known[1]].any() and len(new[0]) == rows[1]["pairs"]
+    for kind in correction.KINDS:
+        changed = correction.Correction(Model.open(partly_trained), kind)
+        before = _margin(correction, changed, training, new)
+        correction.train_correction(changed, training, new, 60, 0)
+        assert _margin(correction, changed, training, new) > before
+
+
+def _brute_force(pool: Any) -> dict[str, float]:
+    """The hit rate of each task by the distance from the query to all codes of the wanted modality."""
+    coded, model = pool.coded, pool.model
+    quantized, rates = model.quantizer.reconstruct(coded.codes), {}
+    for task in coded.embedded.tasks.values():
+        candidates = [n for n in pool.members if coded.embedded.pool.modality[n] == task.want]
+        hits = []
+        for row, vector in enumerate(coded.queries[task.task]):
+            distance = ((vector - quantized[candidates]) ** 2).sum(1)
+            best = np.array(candidates)[np.argsort(distance, kind="stable")[:5]]
+            hits.append(bool(set(best.tolist()) & set(task.positives(row).tolist())))
+        rates[str(task.task)] = 100 * float(np.mean(hits))
+    return rates
+
+
+def _margin(
+    correction: Any, changed: Any, training: CodedCorpus, pairs: tuple[np.ndarray, np.ndarray]
+) -> float:
+    """The mean score of pairs less that of the best item: how far answers are from coming first."""
+    queries, items = changed.queries(pairs[0]), changed.items(training.codes)
+    scores = correction.code_scores(queries, items)
+    own = scores[np.arange(len(pairs[1])), pairs[1]]
+    return float((own - scores.max(1).values).detach().mean())
+
+
+def test_a_model_that_learned_from_all_answers_is_refused(
+    run: RunScript, trained: Path, miniature: Path
+) -> None:
+    with pytest.raises(InputError, match="was trained on all answers: say held_out"):
+        run("correction", "--tree", miniature, "--model", trained)
