@@ -79,8 +79,8 @@ def hit_rate_by_scores(
     for row, own in zip(rows, scores, strict=True):
         positives = queries.positives(row)
         places = np.searchsorted(items, positives).clip(max=len(items) - 1)
-        found = places[items[places] == positives]
-        hits += bool(len(found)) and int((own > own[found].max()).sum()) < k
+        answers = places[items[places] == positives]
+        hits += bool(len(answers)) and int((own > own[answers].max()).sum()) < k
     return hits / len(rows)
 
 
