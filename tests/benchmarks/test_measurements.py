@@ -203,7 +203,19 @@ def test_every_script_explains_itself(
 
 
 @pytest.mark.parametrize(
-    "script", ["beams", "decoders", "findings", "grown", "modes", "single", "transfer", "quality"]
+    "script",
+    [
+        "beams",
+        "composed",
+        "confidence",
+        "decoders",
+        "findings",
+        "grown",
+        "modes",
+        "single",
+        "transfer",
+        "quality",
+    ],
 )
 def test_test_queries_are_for_the_end(script: str, run: RunScript, miniature: Path, trained: Path) -> None:
     more = {"single": ("--dataset", "mscoco"), "transfer": ("--without", "mscoco"), "quality": ()}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genius.index.background import GROWTH, RANKS, Background, is_outdated, items_above
+from genius.index.background import GROWTH, RANKS, ScoreBackground, is_outdated, items_above
 
 QUERIES, ITEMS = 400, 1000
 
@@ -22,13 +22,13 @@ SHAPES: dict[str, Draw] = {
 }
 
 
-def measured(scores: np.ndarray) -> Background:
+def measured(scores: np.ndarray) -> ScoreBackground:
     """The background of queries whose scores with all items are given [queries, items]."""
     ordered = -np.sort(-scores, axis=1)
     tails = np.full((len(scores), len(RANKS)), -np.inf, np.float32)
     known = [place for place, rank in enumerate(RANKS) if rank <= scores.shape[1]]
     tails[:, known] = ordered[:, np.array(RANKS)[known] - 1]
-    return Background(tails, scores.shape[1])
+    return ScoreBackground(tails, scores.shape[1])
 
 
 def exceeding(confidences: np.ndarray, level: float) -> float:
@@ -125,7 +125,7 @@ def test_how_many_items_score_so_high_is_known_at_the_ranks() -> None:
 
 
 def test_no_background_says_nothing() -> None:
-    empty = Background(np.zeros((0, len(RANKS)), np.float32), 0)
+    empty = ScoreBackground(np.zeros((0, len(RANKS)), np.float32), 0)
     assert np.isnan(empty.confidences(np.array([0.5]))).all()
 
 

@@ -64,7 +64,7 @@ def test_what_is_sorted_or_browsed_has_no_line(shop_page: Any) -> None:
     expect(shop_page.locator(".divider")).to_have_count(0)
 
 
-def test_a_slider_between_picture_and_words(shop_page: Any, shop: Path) -> None:
+def test_a_slider_between_image_and_words(shop_page: Any, shop: Path) -> None:
     slider = shop_page.get_by_label("How much the words count beside the picture")
     expect(slider).to_be_hidden()
     red = square("red")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ from genius.cli.query_parts import PARTS, WHOLE, PartName, read_parts
 from genius.display import Table, shortened
 
 if TYPE_CHECKING:
+    from genius.data.records import Query, QueryPart
     from genius.index.hits import Hit, Hits
 
 TEXT_LENGTH = 60
@@ -162,12 +163,10 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
 ) -> None:
     """Find the items of INDEX that answer a text, an image or both, or that are like another item."""
-    from genius.data.images import image_source
     from genius.data.vectors import read_vector
     from genius.errors import InputError
     from genius.index.filters import filter_of
     from genius.index.index import Index
-    from genius.index.query import combined_query
     from genius.progress import log_to_terminal
 
     log_to_terminal()
@@ -190,27 +189,22 @@ def search(
         "at_least": at_least,
     }
     contents = {"--plus": plus, "--plus-image": plus_image, "--minus": minus, "--minus-image": minus_image}
-    own_weight, parts = 1.0, []
+    own_weight = 1.0
+    parts: list[QueryPart] = []
     if weight or any(contents.values()):
         own_weight, parts = read_parts(context.meta[WEIGHTED], contents, weight)
     with Index.open(index, model) as opened:
-        given = None if vector is None else read_vector(vector)
         query: dict[str, Any] = {
             "text": words or None,
             "image": image,
             "instruction": instruction,
             "near": near,
+            "vector": None if vector is None else read_vector(vector),
         }
         if parts:
-            if near is not None:
-                raise InputError("--near is a query of its own: give it without --plus and --minus")
-            source = None if image is None else image_source(image)
-            combined = combined_query(
-                words or None, source, own_weight, parts, instruction=instruction, vector=given
-            )
-            hits = opened.search(combined, **shared, **how)
-        elif any(query.values()) or vector:
-            hits = opened.search(**query, vector=given, **shared, **how)
+            hits = opened.search(_combined(query, own_weight, parts), **shared, **how)
+        elif vector is not None or any(query[name] for name in ("text", "image", "instruction", "near")):
+            hits = opened.search(**query, **shared, **how)
         elif at_least is not None:
             raise InputError("--at-least needs a query: say what to search for")
         else:
@@ -226,6 +220,19 @@ def search(
             _print_explanations(hits)
         else:
             _print_hits(hits, sort or (), plain=plain)
+
+
+def _combined(query: Mapping[str, Any], weight: float, parts: Sequence[QueryPart]) -> Query:
+    """The query with what is added to it and taken away. Raises InputError."""
+    from genius.data.images import image_source
+    from genius.errors import InputError
+    from genius.index.query import combined_query
+
+    if query["near"] is not None:
+        raise InputError("--near is a query of its own: give it without --plus and --minus")
+    image = None if query["image"] is None else image_source(query["image"])
+    named = {name: query[name] for name in ("instruction", "vector")}
+    return combined_query(query["text"], image, weight, parts, **named)
 
 
 def _print_json(hits: Hits) -> None:
@@ -281,7 +288,7 @@ def hit_table(hits: Hits, score_name: str, keys: list[str], width: int) -> Table
     `keys` are metadata to show. Ids keep their end, where the name of a file is.
     """
     scored, texts = hits.total is None, [shortened(hit.item.text, TEXT_LENGTH) for hit in hits]
-    names = ["rank", *([score_name, "confidence"] if scored else []), *keys]
+    names = ["rank", *([score_name, "sure"] if scored else []), *keys]
     cells = [
         [
             str(hit.rank),

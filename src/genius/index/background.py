@@ -23,7 +23,7 @@ GROWTH = 1.5
 
 
 @dataclass(frozen=True, eq=False)
-class Background:
+class ScoreBackground:
     """The scores of queries without an answer.
 
     Attributes:

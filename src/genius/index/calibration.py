@@ -37,7 +37,7 @@ from genius import storage
 from genius.data.images import image_source
 from genius.data.records import MODALITIES, ImageSource, Modality, Query
 from genius.errors import GeniusError
-from genius.index.background import RANKS, Background, is_outdated
+from genius.index.background import RANKS, ScoreBackground, is_outdated
 from genius.index.empty_images import drawn
 from genius.index.query import ANY, SearchOptions
 from genius.index.query_batch import QueryBatch, concatenated, embed_item, embed_queries, targeted
@@ -133,7 +133,7 @@ class Calibration:
         sample: the items that a query's level and hubness are told by.
     """
 
-    background: Background
+    background: ScoreBackground
     mean_query: QueryBatch | None
     sample: Sample
 
@@ -233,7 +233,7 @@ class Calibrations:
             if "want" in arrays
             else None
         )
-        return next_key, Calibration(Background(arrays["tails"], items), mean, sample)
+        return next_key, Calibration(ScoreBackground(arrays["tails"], items), mean, sample)
 
     def _write(self, name: str, snapshot: Snapshot, calibration: Calibration) -> None:
         """Keep it for later, if the folder can be written to."""
@@ -269,7 +269,7 @@ def _by_queries(
         )
         vectors, embeddings = (array.mean(axis=0, dtype=np.float64).astype(np.float32) for array in stacked)
         mean = replace(queries[0], vectors=vectors, embeddings=embeddings)
-    empty = Background(np.zeros((0, len(RANKS)), np.float32), len(snapshot))
+    empty = ScoreBackground(np.zeros((0, len(RANKS)), np.float32), len(snapshot))
     calibration = Calibration(empty, mean, sample)
     results = [
         result
@@ -283,12 +283,12 @@ def _by_queries(
         )
         for row, query in zip(range(0, len(results), rows), queries, strict=True)
     ]
-    return replace(calibration, background=Background(np.array(tails, np.float32), len(snapshot)))
+    return replace(calibration, background=ScoreBackground(np.array(tails, np.float32), len(snapshot)))
 
 
 def _by_items(
     sample: Sample, queries: Sequence[QueryBatch], rows: np.ndarray | None, items: int
-) -> Background:
+) -> ScoreBackground:
     """By items of the collection: what the best of those score that are not like them.
 
     `rows` are their own, to be left out where the sample has them.
@@ -299,7 +299,7 @@ def _by_items(
         others = scores if rows is None else scores[sample.rows != rows[number]]
         alike = int(np.ceil((1 - LEVEL) * len(others)))
         tails.append(_tail(-np.sort(-others)[alike:], 0.0))
-    return Background(np.array(tails, np.float32).reshape(-1, len(RANKS)), items)
+    return ScoreBackground(np.array(tails, np.float32).reshape(-1, len(RANKS)), items)
 
 
 def _tail(scores: np.ndarray, offset: float) -> np.ndarray:
