@@ -67,7 +67,18 @@ def test_a_weight_belongs_to_the_part_before_it() -> None:
 
 def test_parts_are_those_of_a_query(index: Path, tmp_path: Path) -> None:
     image = write_square(tmp_path / "blue.jpg", "blue")
-    command = (index, "the", "red", "one", "--weight", "2", "--minus", "green", "--weight", "0.5")
+    command: tuple[str | Path, ...] = (
+        index,
+        "the",
+        "red",
+        "one",
+        "--weight",
+        "2",
+        "--minus",
+        "green",
+        "--weight",
+        "0.5",
+    )
     command += ("--plus-image", image, "--plus", "a square")
     query = Query("the red one", weight=2).minus("green", 0.5).plus(image=image).plus("a square")
     assert figures(answer(*command, "-k", "4")) == expected(index, query, k=4)

@@ -204,7 +204,7 @@ def test_a_folder_that_can_not_be_written_to_is_no_error(
     def refuse(*arguments: Any, **options: Any) -> Any:
         raise PermissionError("read-only file system")
 
-    monkeypatch.setattr(module.storage, "create", refuse)
+    monkeypatch.setattr("genius.storage.create", refuse)
     assert own.search("x", k=1)[0].confidence < 1
     assert not (own.path / "background").exists()
 
