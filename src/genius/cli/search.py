@@ -22,6 +22,8 @@ TEXT_LENGTH = 60
 """How many characters of a text a row of the table shows, where there is room."""
 MIN_LENGTH = 12
 """How many characters of an id, a text or a metadatum it shows on the narrowest terminal."""
+NARROW = 80
+"""On a terminal of fewer characters it does not say how sure hits are."""
 GAP = 3
 """How many characters are between two columns."""
 WEIGHTED = "genius.weighted"
@@ -288,11 +290,13 @@ def hit_table(hits: Hits, score_name: str, keys: list[str], width: int) -> Table
     `keys` are metadata to show. Ids keep their end, where the name of a file is.
     """
     scored, texts = hits.total is None, [shortened(hit.item.text, TEXT_LENGTH) for hit in hits]
-    names = ["rank", *([score_name, "sure"] if scored else []), *keys]
+    judged = scored and width >= NARROW
+    names = ["rank", *([score_name] if scored else []), *(["sure"] if judged else []), *keys]
     cells = [
         [
             str(hit.rank),
-            *([f"{hit.score:.4f}", f"{hit.confidence:.2f}"] if scored else []),
+            *([f"{hit.score:.4f}"] if scored else []),
+            *([f"{hit.confidence:.2f}"] if judged else []),
             *(_value(hit, key) for key in keys),
         ]
         for hit in hits
