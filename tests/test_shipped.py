@@ -26,7 +26,7 @@ def test_it_is_small_and_searches_like_the_one_it_was_made_from(
     small, whole = Model.open(), Model.open(coded_model)
     assert small.name == "photo"
     np.testing.assert_allclose(small.embed_items(ITEMS), whole.embed_items(ITEMS), atol=0.04)
-    query = [Query("q", "red", instruction="Find a text.")]
+    query = [Query("red", id="q", instruction="Find a text.")]
     np.testing.assert_allclose(small.embed_queries(query), whole.embed_queries(query), atol=0.04)
     with Index.create(tmp_path / "index") as index:
         index.add(ITEMS)

@@ -243,6 +243,11 @@ class DenseModel:
         blocks[rows, want[rows]] = strength
         return changed
 
+    @property
+    def content_width(self) -> int:
+        """How many numbers of an embedding say what it is about; heads say in the others what is wanted."""
+        return self.width - len(MODALITIES) if self.fusion_kind == "heads" else self.width
+
     # --- from features
 
     def embed_item_features(

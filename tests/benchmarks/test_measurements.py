@@ -157,7 +157,18 @@ def test_every_script_explains_itself(
 
 
 @pytest.mark.parametrize(
-    "script", ["beams", "correction", "decoders", "findings", "grown", "modes", "quality"]
+    "script",
+    [
+        "beams",
+        "composed",
+        "confidence",
+        "correction",
+        "decoders",
+        "findings",
+        "grown",
+        "modes",
+        "quality",
+    ],
 )
 def test_test_queries_are_for_the_end(script: str, run: RunScript, miniature: Path, trained: Path) -> None:
     arguments = () if script == "quality" else ("--model", trained)

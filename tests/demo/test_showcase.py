@@ -33,7 +33,7 @@ def tree(tmp_path: Path) -> Path:
         items.append(Item(f"20:{number}", f"a {colour} square", ImageFile(str(root), path)))
     task = Task("emoji", 2)
     split: Split = "test"
-    queries = {(split, task): [Query("20:1", "red", positives=("20:0",), task=2)]}
+    queries = {(split, task): [Query("red", id="20:1", positives=("20:0",), task=2)]}
     write_tree(root, pools={"emoji_task2": items}, queries=queries, instructions={})
     return root
 

@@ -31,7 +31,7 @@ class MadeUpModel:
 
     path = Path("nowhere")
     fingerprint = "made up"
-    width = vector_width = WIDTH
+    width = vector_width = content_width = WIDTH
     rerank_weight = 0.6
     stages = ("encoder", "quantizer")
     identifier_name = "codes"
@@ -73,6 +73,10 @@ class MadeUpModel:
         """The embeddings of queries are the same whatever they want."""
         kinds = np.ones(len(rows), np.int64)
         return SimpleNamespace(embeddings=inputs.embeddings[rows], kinds=kinds)
+
+    def wanting(self, embeddings: np.ndarray, want: np.ndarray) -> np.ndarray:
+        """The same, for items."""
+        return embeddings
 
     def modality_codes_for(self, want: int, count: int) -> np.ndarray:
         """The modality is the first code."""

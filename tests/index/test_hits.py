@@ -9,7 +9,16 @@ import orjson
 import pytest
 
 from genius.data.records import ImageBytes, ImageFile, Item
-from genius.index.hits import NO_PATH, Hit, Hits, KnownPath, hit_to_dict, hits_to_dict, item_to_dict
+from genius.index.hits import (
+    NO_PATH,
+    Hit,
+    Hits,
+    KnownConfidence,
+    KnownPath,
+    hit_to_dict,
+    hits_to_dict,
+    item_to_dict,
+)
 
 
 class LazyPath:
@@ -55,6 +64,7 @@ def test_a_copied_or_pickled_hit_knows_its_path(hit: Hit) -> None:
     for other in (pickle.loads(pickle.dumps(hit)), copy.copy(hit), copy.deepcopy(hit)):
         assert type(other) is Hit and other == hit
         assert other.path == KnownPath((-1.0, -0.5), (7, 2))
+        assert isinstance(other.judgement, KnownConfidence)
 
 
 def test_a_hit_as_json(hit: Hit) -> None:
@@ -65,7 +75,7 @@ def test_a_hit_as_json(hit: Hit) -> None:
         "has_image": True,
         "metadata": {"price": 3},
     }
-    expected = {"rank": 1, "score": 0.5, "cosine": 0.25, "item": item, "code": [2, 9]}
+    expected = {"rank": 1, "score": 0.5, "cosine": 0.25, "confidence": None, "item": item, "code": [2, 9]}
     assert orjson.loads(orjson.dumps(hit_to_dict(hit, explain=False))) == expected
     explained = orjson.loads(orjson.dumps(hit_to_dict(hit, explain=True)))
     assert explained == {**expected, "log_probabilities": [-1.0, -0.5], "prefix_counts": [7, 2]}

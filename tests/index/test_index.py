@@ -25,7 +25,7 @@ from genius.encode import pipeline
 from genius.encode.direct import image_features, text_features
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
 from genius.index import ingest, item_encoder, writer
-from genius.index.query import TEXT_WAS_CUT
+from genius.index.query_batch import TEXT_WAS_CUT
 from tests.pictures import write_square
 
 

@@ -13,7 +13,7 @@ from genius.data.instructions import generic
 from genius.data.records import MODALITIES, ImageBytes, Modality, Query
 from genius.encode import direct
 from genius.errors import InputError
-from genius.index import query as query_module
+from genius.index import query_batch
 from genius.index.query import (
     MAX_EXCLUDED,
     MAX_K,
@@ -22,9 +22,8 @@ from genius.index.query import (
     SearchOptions,
     check_several,
     make_query,
-    modality_by_instruction,
-    targeted,
 )
+from genius.index.query_batch import modality_by_instruction, targeted
 from genius.model import Model
 from genius.quantize.fusion_inputs import FusionInputs
 from genius.search.engine import MAX_BEAMS, MODES
@@ -94,7 +93,7 @@ def test_a_learned_decoder_searches_all_levels_for_a_plain_ranking() -> None:
 def test_what_a_query_may_be_made_of() -> None:
     image = ImageBytes(b"bytes")
     assert make_query("text", None, None, None) == Query(text="text")
-    assert make_query("text", None, image, "Find it.") == Query("", "text", image, "Find it.")
+    assert make_query("text", None, image, "Find it.") == Query("text", image, "Find it.")
     whole = Query(text="text", instruction="old")
     assert make_query(whole, None, None, None) is whole
     assert make_query(whole, None, None, "new").instruction == "new"
@@ -159,6 +158,6 @@ def test_few_images_of_whole_records_are_in_memory_at_a_time(monkeypatch: pytest
         return FusionInputs.from_parts(embeddings, (embeddings, present), (embeddings, ~present))
 
     model = cast(Model, SimpleNamespace(uses_features=False, fusion_inputs=fusion_inputs))
-    inputs = query_module._fusion_inputs(model, [Query(image=image) for image in coloured(5)])
+    inputs = query_batch._fusion_inputs(model, [Query(image=image) for image in coloured(5)])
     np.testing.assert_array_equal(inputs.embeddings[:, 0], range(5))
     assert (len(in_memory), max(in_memory)) == (5, 2)

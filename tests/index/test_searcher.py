@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from genius.decode.geometry import Geometry
-from genius.index.query import ANY, QueryBatch
+from genius.index.query import ANY
+from genius.index.query_batch import QueryBatch
 from genius.index.searcher import RankedItems, RankedPath, Searcher
 from genius.index.segments import Block, Segment, SegmentFormat
 from genius.quantize.quantizer import Quantizer
@@ -103,7 +104,8 @@ def random_queries(seed: int, count: int, format: SegmentFormat, wants: list[int
     vectors = random.normal(size=(count, WIDTH)).astype(np.float32)
     embeddings = (random.integers(-2, 3, (count, WIDTH)) / 2).astype(np.float32)
     weights = random.choice([1.0, 0.4, 0.0], count).astype(np.float32)
-    return QueryBatch(vectors, embeddings, want, modality_code, weights)
+    kinds = np.ones(count, np.int64)
+    return QueryBatch(vectors, embeddings, want, modality_code, weights, kinds)
 
 
 FORMATS = st.sampled_from([GIVEN, LEARNED, NO_MODALITY_CODE, FP16, NONE])

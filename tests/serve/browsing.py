@@ -47,6 +47,8 @@ def shop(coded_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("shop") / "index"
     with Index.create(path, coded_model) as index:
         assert index.add(shop_items()).failures.count == 0
+        for want, only in (("image", None), (None, "text")):  # as a service does when it starts
+            index.calibrate(["text", "image", "both"], want=want, only=only)
     return path
 
 

@@ -14,7 +14,8 @@ from genius.data.records import MODALITIES, Item, Query
 from genius.decode.onnx_decoder import Precision
 from genius.display import Table
 from genius.index.index import Index
-from genius.index.query import SearchOptions, TargetedQuery, embed_queries
+from genius.index.query import SearchOptions
+from genius.index.query_batch import TargetedQuery, embed_queries
 from genius.index.searcher import both_rankings
 from genius.progress import track
 from genius.search.costs import costs_of

@@ -175,6 +175,8 @@ def add_all(
             )
             usable += report.added + report.replaced + report.known
             failed += _show_report(target, name, collection, report, failures)
+    if usable:
+        target.calibrate()  # so that no search waits for it
     if failed > usable:
         if not usable:
             raise GeniusError(f"nothing was added: none of {failed:,} items could be read")

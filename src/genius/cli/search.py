@@ -4,22 +4,57 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
+from genius.cli.query_parts import PARTS, WHOLE, PartName, read_parts
 from genius.display import Table, shortened
 
 if TYPE_CHECKING:
+    from genius.data.records import Query, QueryPart
     from genius.index.hits import Hit, Hits
 
 TEXT_LENGTH = 60
 """How many characters of a text a row of the table shows, where there is room."""
 MIN_LENGTH = 12
 """How many characters of an id, a text or a metadatum it shows on the narrowest terminal."""
+NARROW = 80
+"""On a terminal of fewer characters it does not say how sure hits are."""
 GAP = 3
 """How many characters are between two columns."""
+WEIGHTED = "genius.weighted"
+"""Under this name a command's context knows the part that each `--weight` belongs to."""
+
+
+class WeightedCommand(TyperCommand):
+    """A command that knows which part each `--weight` stands behind.
+
+    The parser collects options by their names and forgets their order, so that is read from the arguments.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Look at the order of the arguments, then parse them as usual."""
+        ctx.meta[WEIGHTED] = weighted_parts(args)
+        return super().parse_args(ctx, args)
+
+
+def weighted_parts(arguments: Sequence[str]) -> list[PartName]:
+    """The part that each `--weight` of these arguments belongs to."""
+    current, weighted, counts = WHOLE, [], dict.fromkeys(PARTS, 0)
+    for argument in arguments:
+        if argument == "--":
+            break
+        name = argument.partition("=")[0]
+        if name in counts:
+            current = name, counts[name]
+            counts[name] += 1
+        elif name == "--weight":
+            weighted.append(current)
+    return weighted
 
 
 def register(app: typer.Typer) -> None:
@@ -27,17 +62,41 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="Examples: genius search index/ a dog on the beach --want image -k 5; "
         "genius search index/ --filter 'price<20' --sort price; "
-        "genius search index/ red shoes --paths | tr '\\n' '\\0' | xargs -0 open"
+        "genius search index/ sunset --plus-image photo.jpg --minus people --weight 0.5; "
+        "genius search index/ red shoes --paths | tr '\\n' '\\0' | xargs -0 open",
+        cls=WeightedCommand,
     )(search)
 
 
 def search(
+    context: typer.Context,
     index: Annotated[Path, typer.Argument(help="The index to search.")],
     text: Annotated[
         list[str] | None,
         typer.Argument(help="What to search for, in words; without it and an image, items are browsed."),
     ] = None,
     image: Annotated[Path | None, typer.Option(help="An image to search by, alone or with the text.")] = None,
+    plus: Annotated[
+        list[str] | None, typer.Option(help="A text that is added to the query; repeatable.")
+    ] = None,
+    plus_image: Annotated[
+        list[Path] | None, typer.Option(help="An image that is added to the query; repeatable.")
+    ] = None,
+    minus: Annotated[
+        list[str] | None,
+        typer.Option(help="A text that is taken away from the query; repeatable."),
+    ] = None,
+    minus_image: Annotated[
+        list[Path] | None,
+        typer.Option(help="An image that is taken away from the query; repeatable."),
+    ] = None,
+    weight: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="How much the part before it counts: behind --plus or --minus that one, before them the "
+            "query's own text and image; 1 by default."
+        ),
+    ] = None,
     instruction: Annotated[
         str | None, typer.Option(help="What to find, as in 'Find a picture that matches this text.'")
     ] = None,
@@ -87,6 +146,13 @@ def search(
             help="A file with a vector to search by, instead of a text: .npy, .npz, .safetensors, Parquet."
         ),
     ] = None,
+    at_least: Annotated[
+        str | None,
+        typer.Option(
+            help="Show only hits of this confidence: likely (0.8), sure (0.95) or a number from 0 to 1; "
+            "there may be none."
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the path of codes to each hit, level by level.")
     ] = False,
@@ -100,6 +166,7 @@ def search(
 ) -> None:
     """Find the items of INDEX that answer a text, an image or both, or that are like another item."""
     from genius.data.vectors import read_vector
+    from genius.errors import InputError
     from genius.index.filters import filter_of
     from genius.index.index import Index
     from genius.progress import log_to_terminal
@@ -121,17 +188,27 @@ def search(
         "mode": mode,
         "decoder": decoder,
         "precision": precision,
+        "at_least": at_least,
     }
+    contents = {"--plus": plus, "--plus-image": plus_image, "--minus": minus, "--minus-image": minus_image}
+    own_weight = 1.0
+    parts: list[QueryPart] = []
+    if weight or any(contents.values()):
+        own_weight, parts = read_parts(context.meta[WEIGHTED], contents, weight)
     with Index.open(index, model) as opened:
-        given = None if vector is None else read_vector(vector)
         query: dict[str, Any] = {
             "text": words or None,
             "image": image,
             "instruction": instruction,
             "near": near,
+            "vector": None if vector is None else read_vector(vector),
         }
-        if any(query.values()) or vector:
-            hits = opened.search(**query, vector=given, **shared, **how)
+        if parts:
+            hits = opened.search(_combined(query, own_weight, parts), **shared, **how)
+        elif vector is not None or any(query[name] for name in ("text", "image", "instruction", "near")):
+            hits = opened.search(**query, **shared, **how)
+        elif at_least is not None:
+            raise InputError("--at-least needs a query: say what to search for")
         else:
             hits = opened.browse(**shared)
         if as_json:
@@ -145,6 +222,19 @@ def search(
             _print_explanations(hits)
         else:
             _print_hits(hits, sort or (), plain=plain)
+
+
+def _combined(query: Mapping[str, Any], weight: float, parts: Sequence[QueryPart]) -> Query:
+    """The query with what is added to it and taken away. Raises InputError."""
+    from genius.data.images import image_source
+    from genius.errors import InputError
+    from genius.index.query import combined_query
+
+    if query["near"] is not None:
+        raise InputError("--near is a query of its own: give it without --plus and --minus")
+    image = None if query["image"] is None else image_source(query["image"])
+    named = {name: query[name] for name in ("instruction", "vector")}
+    return combined_query(query["text"], image, weight, parts, **named)
 
 
 def _print_json(hits: Hits) -> None:
@@ -200,9 +290,15 @@ def hit_table(hits: Hits, score_name: str, keys: list[str], width: int) -> Table
     `keys` are metadata to show. Ids keep their end, where the name of a file is.
     """
     scored, texts = hits.total is None, [shortened(hit.item.text, TEXT_LENGTH) for hit in hits]
-    names = ["rank", *([score_name] if scored else []), *keys]
+    judged = scored and width >= NARROW
+    names = ["rank", *([score_name] if scored else []), *(["sure"] if judged else []), *keys]
     cells = [
-        [str(hit.rank), *([f"{hit.score:.4f}"] if scored else []), *(_value(hit, key) for key in keys)]
+        [
+            str(hit.rank),
+            *([f"{hit.score:.4f}"] if scored else []),
+            *([f"{hit.confidence:.2f}"] if judged else []),
+            *(_value(hit, key) for key in keys),
+        ]
         for hit in hits
     ]
     taken = sum(GAP + max(map(len, column)) for column in zip(names, *cells, strict=True))
@@ -225,7 +321,10 @@ def path_table(hit: Hit) -> Table:
     """A hit's code, level by level: its probability given those before, and how many items share it."""
     item = hit.item
     caption = shortened(item.text, TEXT_LENGTH) or (item.image.name if item.image else "")
-    title = f"{hit.rank}. {item.id} ({item.modality.value}), {caption}, cosine {hit.cosine:.4f}"
+    title = (
+        f"{hit.rank}. {item.id} ({item.modality.value}), {caption}, cosine {hit.cosine:.4f}, "
+        f"confidence {hit.confidence:.2f}"
+    )
     table = Table(("level", "code", "probability", "log-probability", "items"), title=title)
     levels = zip(hit.code, hit.log_probabilities, hit.prefix_counts, strict=True)
     for level, (code, log_probability, count) in enumerate(levels, 1):

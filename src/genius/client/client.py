@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 
 from genius.client.remote import remote_facet, remote_hits, remote_item
 from genius.client.transport import Transport, batch_items, change_to_dict, image_to_base64, item_path
-from genius.data.records import ImageSource, Item, Query, Vectors
+from genius.data.records import ImageSource, Item, Query, QueryPart, Vectors
 from genius.errors import InputError
 from genius.index.cells import Cell
 from genius.index.facets import Facet
@@ -231,4 +231,14 @@ def _query_fields(query: Query) -> dict[str, Any]:
         "instruction": query.instruction,
         "want": None if query.want is None else query.want.value,
         "vector": None if query.vectors is None else query.vectors.to_json(),
+        "weight": query.weight if query.parts else None,
+        "plus": [_part_fields(part) for part in query.parts if part.weight > 0],
+        "minus": [_part_fields(part) for part in query.parts if part.weight < 0],
     }
+
+
+def _part_fields(part: QueryPart) -> dict[str, Any]:
+    """A part of a query as JSON fields; whether it is added or taken away is said elsewhere."""
+    image = None if part.image is None else image_to_base64(part.image)
+    fields = {"text": part.text, "image": image, "weight": abs(part.weight)}
+    return {name: value for name, value in fields.items() if value is not None}

@@ -12,7 +12,7 @@ from genius.client.transport import Transport, item_path
 from genius.data.records import Item
 from genius.errors import GeniusError
 from genius.index.facets import Facet
-from genius.index.hits import NO_PATH, Hit, Hits
+from genius.index.hits import NO_PATH, Hit, Hits, KnownConfidence
 from genius.serve.thumbnails import SIZES
 
 
@@ -61,6 +61,7 @@ def remote_hits(
         decoder=answer["decoder"],
         num_candidates=answer["num_candidates"],
         total=answer["total"],
+        nearest=None if answer["nearest"] is None else _remote_hit(transport, explanation, answer["nearest"]),
     )
 
 
@@ -69,7 +70,9 @@ def _remote_hit(transport: Transport, explanation: _Explanation, fields: Mapping
     if fields["score"] is None:  # browsed, without a query
         return Hit(item, fields["rank"], math.nan, math.nan, code, NO_PATH)
     path = RemotePath(explanation, item.id, code)
-    return Hit(item, fields["rank"], fields["score"], fields["cosine"], code, path)
+    confidence = math.nan if fields["confidence"] is None else fields["confidence"]
+    judgement = KnownConfidence(confidence)
+    return Hit(item, fields["rank"], fields["score"], fields["cosine"], code, path, judgement)
 
 
 class _Explanation:

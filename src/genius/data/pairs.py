@@ -117,7 +117,7 @@ class _Draft:
         if identity not in self.queries:
             prefix = list(self._instructions.values()).index(dataset) + 1  # by which prompts are found
             qid = f"{prefix}:{len(self.queries) + 1}"
-            stored = Query(qid, query.text, image, task=number, dataset=dataset)
+            stored = Query(query.text, image, id=qid, task=number, dataset=dataset)
             self.queries[identity] = _DraftQuery(stored, Task(dataset, number))
         self.queries[identity].answers.append((item, key or item, split))
 

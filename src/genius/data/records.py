@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,6 +13,7 @@ from genius.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
+    from PIL import Image
 
 Scalar = str | int | float | bool | None
 """The type of a metadata value: a JSON scalar."""
@@ -264,37 +265,105 @@ class Item:
         return _vectors(self.vector)
 
 
+MAX_PARTS = 16
+"""How many parts may be added to a query, or taken away from it."""
+MAX_WEIGHT = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPart:
+    """A text and/or an image that is added to a query, or with a negative weight taken away from it.
+
+    Raises InputError for nothing at all, and for a weight that is zero, not finite or beyond 100.
+    """
+
+    text: str | None = None
+    image: ImageSource | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", check_weight(abs(self.weight)) * (-1 if self.weight < 0 else 1))
+        if not self.text and self.image is None:
+            raise InputError("a part of a query is a text, an image or both, and this is nothing")
+        if not isinstance(self.text, str | None):
+            raise InputError(f"a part of a query is a text, and this is a {type(self.text).__name__}")
+
+
+def check_weight(weight: object) -> float:
+    """The weight of a part as a number. Raises InputError for one that is none."""
+    if isinstance(weight, int | float) and not isinstance(weight, bool) and 0 < weight <= MAX_WEIGHT:
+        return float(weight)
+    raise InputError(f"a weight is a number above 0 and up to {MAX_WEIGHT:g}, not {weight!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A query: text and/or image, an instruction, and the wanted modality.
 
-    Instead of text and image, `vector` is an embedding of one's own (or `Vectors`).
+    `plus` and `minus` add parts to it, or take them away: `Query("sunset").minus("people", 0.5)`. `weight` is
+    that of its own text and image beside them. Instead of text and image, `vector` is an embedding of one's
+    own (or `Vectors`).
 
     `positives` and `negatives` are the ids of right and wrong answers, known for training and evaluation
     only; `task` is M-BEIR's task number, and `dataset` the data set that the query comes from.
     """
 
-    id: str = ""
     text: str | None = None
     image: ImageSource | None = None
     instruction: str | None = None
     want: Modality | None = None
+    id: str = ""
     positives: tuple[str, ...] = ()
     negatives: tuple[str, ...] = ()
     task: int | None = None
     dataset: str | None = None
     vector: Vectors | np.ndarray | Sequence[float] | None = field(default=None, repr=False, compare=False)
+    weight: float = 1.0
+    parts: tuple[QueryPart, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", check_weight(self.weight))
+        object.__setattr__(self, "parts", tuple(self.parts))
+        if len(self.parts) > MAX_PARTS:
+            raise InputError(f"a query has {len(self.parts)} parts, and up to {MAX_PARTS} can be combined")
         if self.vector is not None:
             if self.text or self.image is not None:
                 raise InputError("a query is a vector, or a text and an image: give one of them")
+            if self.parts:
+                raise InputError("a vector can't be combined with other parts: add the vectors yourself")
             object.__setattr__(self, "vector", _vectors(self.vector))
             return
         if not self.text and self.image is None:
+            if any(part.weight < 0 for part in self.parts):
+                raise InputError("minus takes something away from a query: say what to search for, too")
             raise InputError(f"query {self.id!r} has neither text nor image" if self.id else "an empty query")
         if self.text == "":
             object.__setattr__(self, "text", None)
+
+    def plus(
+        self,
+        text: str | None = None,
+        weight: float = 1.0,
+        *,
+        image: Path | str | bytes | Image.Image | ImageSource | None = None,
+    ) -> Query:
+        """The query with something added: a text, an image (path, bytes, Pillow image), or both as one."""
+        from genius.data.images import image_source
+
+        source = None if image is None else image_source(image)
+        return replace(self, parts=(*self.parts, QueryPart(text, source, check_weight(weight))))
+
+    def minus(
+        self,
+        text: str | None = None,
+        weight: float = 1.0,
+        *,
+        image: Path | str | bytes | Image.Image | ImageSource | None = None,
+    ) -> Query:
+        """The query with something taken away: what is like that comes later."""
+        added = self.plus(text, weight, image=image)
+        *before, last = added.parts
+        return replace(self, parts=(*before, replace(last, weight=-last.weight)))
 
     @property
     def modality(self) -> Modality:

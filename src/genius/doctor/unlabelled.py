@@ -19,7 +19,7 @@ from genius.display import Table
 from genius.doctor.verdict import Reason, State, Verdict
 from genius.fit.overlap import TOP, Search, exact_neighbours, mean_overlap, overlaps
 from genius.fit.sample import draw, embed_sample
-from genius.index.query import QueryBatch
+from genius.index.query_batch import QueryBatch
 from genius.index.searcher import RankedItems, Searcher
 from genius.index.segments import Block, Segment, SegmentFormat
 from genius.model import Model
@@ -75,7 +75,9 @@ def examine_unlabelled(
             want = np.full(len(rows), kind)
             codes = model.modality_codes_for(kind, len(rows))
             modality_code = np.full(len(rows), -1) if codes is None else codes
-            batch = QueryBatch(vectors[rows], embeddings[rows], want, modality_code, weights[rows])
+            batch = QueryBatch(
+                vectors[rows], embeddings[rows], want, modality_code, weights[rows], inputs.kinds[rows]
+            )
             ranked = searcher.search(batch, TOP + 1, BEAMS, mode, by_codes=True)
             return np.stack([_best(result, reranked) for result in ranked])
 

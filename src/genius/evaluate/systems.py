@@ -49,7 +49,8 @@ from genius.evaluate import published
 from genius.evaluate.protocol import DEPTH, Rankings, System
 from genius.identifiers.scheme import row_name
 from genius.index.decoders import DecoderName, Decoders
-from genius.index.query import ANY, QueryBatch
+from genius.index.query import ANY
+from genius.index.query_batch import QueryBatch
 from genius.index.searcher import RankedItems, Searcher
 from genius.index.segments import Block, Segment, SegmentFormat
 from genius.model import Model
@@ -181,8 +182,8 @@ class EngineSearch:
         codes = self._model.modality_codes_for(want, len(vectors)) if self._want else None
         modality_code = np.full(len(vectors), ANY) if codes is None else codes
         inputs = self._coded.embedded.queries[task]
-        weights = self._model.rerank_weights(inputs.kinds)
-        return QueryBatch(vectors, inputs.embeddings, np.full(len(vectors), want), modality_code, weights)
+        weights, wants = self._model.rerank_weights(inputs.kinds), np.full(len(vectors), want)
+        return QueryBatch(vectors, inputs.embeddings, wants, modality_code, weights, inputs.kinds)
 
     def ranked_items(self, task: Task, members: np.ndarray, settings: EngineSettings) -> list[RankedItems]:
         """What is found for each query of a task; one search serves both rankings."""

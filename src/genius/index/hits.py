@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -38,6 +38,26 @@ class KnownPath:
     prefix_counts: tuple[int, ...]
 
 
+class Confidence(Protocol):
+    """How sure it is that a hit answers its query. It may be worked out when it is first read, as that may
+    take a measurement of the collection."""
+
+    @property
+    def value(self) -> float:
+        """From 0 to 1."""
+
+
+@dataclass(frozen=True)
+class KnownConfidence:
+    """A confidence that is at hand."""
+
+    value: float
+
+
+NO_CONFIDENCE = KnownConfidence(math.nan)
+"""Of an item that no query led to."""
+
+
 @dataclass(frozen=True)
 class Hit:
     """An item that was found.
@@ -50,6 +70,7 @@ class Hit:
         cosine: of its embedding with the query's; NaN without a query.
         code: its code, level by level.
         path: how likely each code was, and how many items share it; empty without a query.
+        judgement: how sure it is that it answers the query.
     """
 
     item: Item
@@ -58,6 +79,13 @@ class Hit:
     cosine: float
     code: tuple[int, ...]
     path: CodePath = field(repr=False, compare=False)
+    judgement: Confidence = field(default=NO_CONFIDENCE, repr=False, compare=False)
+
+    @property
+    def confidence(self) -> float:
+        """1 − the probability that the best hit of a query without an answer scores so high; NaN without a
+        query."""
+        return self.judgement.value
 
     @property
     def log_probabilities(self) -> tuple[float, ...]:
@@ -75,8 +103,10 @@ class Hit:
         return sum(self.log_probabilities)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickled or copied hit knows its path, as what would work it out stays behind."""
-        return vars(replace(self, path=KnownPath(self.log_probabilities, self.prefix_counts)))
+        """A pickled or copied hit knows its path and its confidence, as what would work them out stays
+        behind."""
+        path = KnownPath(self.log_probabilities, self.prefix_counts)
+        return vars(replace(self, path=path, judgement=KnownConfidence(self.confidence)))
 
 
 NO_PATH = KnownPath((), ())
@@ -95,6 +125,7 @@ class Hits(list[Hit]):
         decoder: what scored codes: `geometry` or `learned`.
         num_candidates: how many items were below the beams.
         total: without a query, how many items there are in all, on this page and on others; else None.
+        nearest: the best hit, if none is as sure as was asked for (`at_least`).
     """
 
     def __init__(
@@ -108,18 +139,32 @@ class Hits(list[Hit]):
         decoder: str = "",
         num_candidates: int = 0,
         total: int | None = None,
+        nearest: Hit | None = None,
     ) -> None:
         super().__init__(reranked if rerank else plain)
         self.plain, self.reranked = plain, reranked
         self.notes = tuple(notes)
         self.mode, self.decoder, self.num_candidates = mode, decoder, num_candidates
-        self.total = total
+        self.total, self.nearest = total, nearest
 
 
-def ranked_hits(ranking: Iterable[RankedItem], items: Mapping[int, Item], first: int) -> list[Hit]:
+def ranked_hits(
+    ranking: Iterable[RankedItem],
+    items: Mapping[int, Item],
+    first: int,
+    judge: Callable[[RankedItem], Confidence],
+) -> list[Hit]:
     """What a search ranked, with the items by their keys; ranks count from `first` on."""
     return [
-        Hit(items[ranked.item_key], rank, ranked.score, ranked.cosine, ranked.code, ranked.path)
+        Hit(
+            items[ranked.item_key],
+            rank,
+            ranked.score,
+            ranked.cosine,
+            ranked.code,
+            ranked.path,
+            judge(ranked),
+        )
         for rank, ranked in enumerate(ranking, first)
     ]
 
@@ -153,6 +198,7 @@ def hit_to_dict(hit: Hit, *, explain: bool, local: bool = False) -> dict[str, An
         "rank": hit.rank,
         "score": hit.score,
         "cosine": hit.cosine,
+        "confidence": hit.confidence,
         "item": item_to_dict(hit.item, local=local),
         "code": hit.code,
     }
@@ -170,4 +216,5 @@ def hits_to_dict(hits: Hits, *, explain: bool, local: bool = False) -> dict[str,
         "decoder": hits.decoder,
         "num_candidates": hits.num_candidates,
         "total": hits.total,
+        "nearest": None if hits.nearest is None else hit_to_dict(hits.nearest, explain=False, local=local),
     }

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import itertools
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -28,41 +26,44 @@ from genius import __version__
 from genius.data.collection import Collection, Failures, Report
 from genius.data.images import image_source
 from genius.data.read import read, read_table
-from genius.data.records import MODALITIES, ImageSource, Item, Modality, Query, Vectors
+from genius.data.records import MODALITIES, ImageSource, Item, Query, Vectors
 from genius.decode.onnx_decoder import Precision
 from genius.encode import pipeline
 from genius.errors import (
-    DamagedError,
     GeniusError,
     InputError,
     MissingError,
     translate_disk_errors,
 )
 from genius.index import cells, filters, near_misses
+from genius.index.answers import Answers
+from genius.index.calibration import Calibrations, QueryKind
 from genius.index.catalogue import Catalogue
 from genius.index.cells import Cell
 from genius.index.decoders import DecoderName, Decoders, NamedDecoder, check_model, describe_model
 from genius.index.entries import item_of
 from genius.index.facets import Facet
-from genius.index.hits import Hits, browsed_hits, ranked_hits
+from genius.index.hits import Hits, browsed_hits
 from genius.index.ingest import Added, Change, Ingest
 from genius.index.item_encoder import EncodeItems, item_encoder
 from genius.index.locks import only_writer, opening_segments
 from genius.index.query import (
     BrowseKeywords,
-    QueryBatch,
+    Modalities,
     SearchKeywords,
     SearchOptions,
     browse_options,
     check_several,
+    make_query,
+)
+from genius.index.query_batch import (
     embed_item,
     embed_queries,
-    make_query,
     modality_by_instruction,
     query_notes,
     targeted,
 )
-from genius.index.searcher import RankedItem, RankedItems, Searcher, merged
+from genius.index.searcher import Searcher
 from genius.index.segments import KeptEmbeddings, SegmentFormat
 from genius.index.snapshot import Snapshot, create_index_folder
 from genius.index.sources import attach
@@ -92,6 +93,7 @@ class Index:
         self._catalogue = catalogue
         self._format = _segment_format(model, catalogue.settings()["codes"]["embeddings"])
         self._decoders = Decoders(model)
+        self._calibrations = Calibrations(path)
         self._snapshot: Snapshot | None = None
         self._thread = ThreadState()
         self._snapshot_lock, self._writer_lock = threading.Lock(), threading.Lock()
@@ -188,7 +190,7 @@ class Index:
             vector: an embedding of one's own to search by, of the encoder that the model was fitted on.
             near: the id of an item, instead of a query: find more like it, but not itself.
             options: the fields of `genius.index.query.SearchOptions`: want, only, k, offset, sort, beam,
-                rerank, mode, decoder, precision, filter, exclude.
+                rerank, mode, decoder, precision, filter, exclude, at_least.
 
         You get k items whenever k exist: the beam widens as needed.
         """
@@ -254,6 +256,21 @@ class Index:
             if len(snapshot):
                 snapshot.filters.fulfilling(self._catalogue, condition)
 
+    def calibrate(
+        self, kinds: Iterable[QueryKind] = ("text",), *, want: Modalities = None, only: Modalities = None
+    ) -> None:
+        """Measure now what confidences are told by, for queries of these kinds (text, image, both, item) that
+        want this.
+
+        Otherwise it is measured when a confidence is first read. It is kept with the index, and measured
+        again when that has changed much.
+        """
+        modalities = SearchOptions.of(want=want, only=only).modalities
+        with self._reading() as snapshot:
+            if len(snapshot):
+                for kind in kinds:
+                    self._calibrations.get(snapshot, kind, modalities)
+
     def _search_all(self, queries: Sequence[Query], options: SearchOptions) -> list[Hits]:
         modality_of = modality_by_instruction(self._catalogue.instructions())
         aimed = [targeted(query, options, modality_of) for query in queries]
@@ -262,12 +279,11 @@ class Index:
         batches = [(embed_queries(self.model, block), query_notes(self.model, block)) for block in blocks]
         with self._reading() as snapshot:
             excluded = list(self._catalogue.keys_of(options.exclude).values())
+            answers = Answers(self._catalogue, self._calibrations, snapshot, options)
             return [
                 hits
                 for block, (batch, notes) in zip(blocks, batches, strict=True)
-                for hits in self._search(
-                    snapshot, batch, [query.modalities for query in block], notes, excluded, options
-                )
+                for hits in answers.search(batch, [query.modalities for query in block], notes, excluded)
             ]
 
     def _search_near(self, id: str, options: SearchOptions) -> Hits:
@@ -277,92 +293,8 @@ class Index:
             if id not in keys:
                 raise InputError(f"item {id!r} is not in the index: nothing can be near it")
             batch = embed_item(self.model, snapshot.stored(keys[id]), options.modalities)
-            return self._search(snapshot, batch, [options.modalities], [[]], list(keys.values()), options)[0]
-
-    def _search(
-        self,
-        snapshot: Snapshot,
-        batch: QueryBatch,
-        modalities: Sequence[Sequence[Modality]],
-        notes: Sequence[list[str]],
-        excluded: list[int],
-        options: SearchOptions,
-    ) -> list[Hits]:
-        """What answers each query; the batch has a row for each of the modalities that a query wants."""
-        decoder = snapshot.decoder(options.mode, options.decoder, options.precision)
-        selection = None
-        if len(snapshot):
-            selection = snapshot.filters.select(self._catalogue, options.condition, excluded)
-        if selection is None or not len(selection.searcher):
-            why = [near_misses.why_nothing(self._catalogue, options, wanted) for wanted in modalities]
-            return [
-                Hits([], [], rerank=options.reranks, notes=[*own, *more])
-                for own, more in zip(notes, why, strict=True)
-            ]
-        ranked = iter(
-            selection.searcher.search(
-                batch,
-                options.depth + len(selection.dropped),
-                options.beam,
-                options.engine_mode(decoder.name),
-                decoder.decoder,
-                by_codes=options.ranks_by_codes(decoder.name),
-            )
-        )
-        results = [list(itertools.islice(ranked, max(1, len(wanted)))) for wanted in modalities]
-        return [
-            self._hits(by_modality, wanted, own, decoder.name, options, selection.dropped)
-            for by_modality, wanted, own in zip(results, modalities, notes, strict=True)
-        ]
-
-    def _hits(
-        self,
-        results: Sequence[RankedItems],
-        modalities: Sequence[Modality],
-        notes: list[str],
-        decoder: str,
-        options: SearchOptions,
-        dropped: Sequence[int],
-    ) -> Hits:
-        """Both rankings of one query, of all modalities that it wants, without items that are dropped."""
-        page, left_out = slice(options.offset, options.depth), set(dropped)
-        rankings = [
-            [ranked for ranked in merged(results, plain=plain) if ranked.item_key not in left_out][page]
-            for plain in (True, False)
-        ]
-        items = self._items({ranked.item_key for ranking in rankings for ranked in ranking})
-        hits = [
-            ranked_hits(self._sorted(ranking, options), items, options.offset + 1) for ranking in rankings
-        ]
-        if not items and options.offset:
-            notes = [*notes, near_misses.beyond_the_end(options.offset)]
-        elif not items:
-            notes = [*notes, *near_misses.why_nothing(self._catalogue, options, modalities)]
-        elif options.sort:
-            notes = [*notes, *near_misses.sort_notes(self._catalogue, options.sort, list(items.values()))]
-        return Hits(
-            *hits,
-            rerank=options.reranks,
-            notes=notes,
-            mode=next((result.mode for result in results if result.mode != "scan"), "scan"),
-            decoder=decoder,
-            num_candidates=sum(result.num_candidates for result in results),
-        )
-
-    def _sorted(self, ranking: Sequence[RankedItem], options: SearchOptions) -> Sequence[RankedItem]:
-        """The ranking in the order that the options ask for."""
-        if options.ordering is None:
-            return ranking
-        by_key = {ranked.item_key: ranked for ranked in ranking}
-        return [by_key[key] for key in self._catalogue.ordered(by_key, options.ordering)]
-
-    def _items(self, item_keys: AbstractSet[int]) -> dict[int, Item]:
-        entries = self._catalogue.entries(item_keys)
-        if len(entries) != len(item_keys):
-            raise DamagedError(
-                f"{self._catalogue.path} lacks items that a segment holds: make the index again"
-            )
-        return {key: item_of(entry, self._catalogue.path) for key, entry in entries.items()}
+            answers = Answers(self._catalogue, self._calibrations, snapshot, options, kind="item")
+            return answers.search(batch, [options.modalities], [[]], list(keys.values()))[0]
 
     # --- looking things up
 

@@ -1,4 +1,4 @@
-"""Queries as users give them: search options with their limits, and what a model makes of a query.
+"""Queries as users give them, and the options of a search with their limits.
 
 `SearchOptions` is the one set of options and limits of a search, in Python, over HTTP and on the command
 line.
@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import numpy as np
 
 from genius.data.images import image_source
-from genius.data.instructions import Instructions, clean, generic
-from genius.data.records import MODALITIES, ImageSource, Modality, Query, Vectors
+from genius.data.instructions import clean
+from genius.data.records import MODALITIES, ImageSource, Modality, Query, QueryPart, Vectors
 from genius.decode.onnx_decoder import Precision
-from genius.encode.direct import pixel_batches
 from genius.errors import InputError
 from genius.index import filters
+from genius.index.confidence import parse_confidence
 from genius.index.decoders import DECODERS, PRECISIONS, DecoderName
 from genius.index.filters import Condition, Ordering
-from genius.model import Model
-from genius.quantize.fusion_inputs import FusionInputs, concatenate
 from genius.search.beam import BEAMS
 from genius.search.engine import MAX_BEAMS, MODES, Mode
 
@@ -48,11 +46,6 @@ MAX_EXCLUDED = 10_000
 MAX_TEXT_LENGTH = 20_000
 MAX_ID_LENGTH = 1_000
 
-TEXT_WAS_CUT = "the text is longer than the encoder reads: the rest was ignored"
-READS_ENGLISH = "the encoder reads English"
-LISTED_WORDS = 5
-"""How many words that were not understood a note names."""
-
 Modalities = Modality | str | Iterable[Modality | str] | None
 """One modality or several, as keywords give them."""
 
@@ -72,6 +65,7 @@ class SearchKeywords(TypedDict, total=False):
     precision: Precision
     filter: Mapping[str, Any] | None
     exclude: Iterable[str]
+    at_least: str | float | None
 
 
 class BrowseKeywords(TypedDict, total=False):
@@ -108,6 +102,8 @@ class SearchOptions:
         precision: of the learned decoder.
         filter: only items whose metadata fulfil it; see `genius.index.filters`.
         exclude: ids of items that are not returned.
+        at_least: only hits with this confidence: `likely` (0.8), `sure` (0.95) or a number from 0 to 1. There
+            may be none, and then `Hits.nearest` is what came nearest.
     """
 
     want: tuple[Modality, ...] = ()
@@ -122,6 +118,7 @@ class SearchOptions:
     precision: Precision = "fp32"
     filter: Mapping[str, Any] | None = None
     exclude: tuple[str, ...] = ()
+    at_least: float | None = None
 
     def __post_init__(self) -> None:
         _check_range("k", self.k, 1, MAX_K)
@@ -137,6 +134,8 @@ class SearchOptions:
             raise InputError(
                 f"{len(self.exclude):,} ids are excluded, and up to {MAX_EXCLUDED:,} can be: use a filter"
             )
+        if self.at_least is not None:
+            object.__setattr__(self, "at_least", parse_confidence(self.at_least))
         self.condition, self.ordering  # noqa: B018 - a filter or a key that is none is refused here
 
     @classmethod
@@ -173,6 +172,7 @@ class SearchOptions:
             "precision": self.precision,
             "filter": None if self.filter is None else dict(self.filter),
             "exclude": list(self.exclude),
+            "at_least": self.at_least,
         }
 
     @cached_property
@@ -244,37 +244,6 @@ def _check_choice(name: str, value: object, known: Sequence[str]) -> None:
         raise InputError(f"unknown {name} {value!r}: expected one of {', '.join(known)}")
 
 
-@dataclass(frozen=True, eq=False)
-class QueryBatch:
-    """What a search needs of several queries, each of which wants one modality, or any.
-
-    Attributes:
-        vectors: what is decoded, [queries, width].
-        embeddings: what items' embeddings are compared with, [queries, width].
-        want: the number of the wanted modality, or ANY [queries].
-        modality_code: the first code of items of that modality, or ANY [queries].
-        embedding_weights: the weight of embeddings in re-ranking, float32 [queries].
-    """
-
-    vectors: np.ndarray
-    embeddings: np.ndarray
-    want: np.ndarray
-    modality_code: np.ndarray
-    embedding_weights: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.vectors)
-
-    def __getitem__(self, places: np.ndarray | slice) -> QueryBatch:
-        return QueryBatch(
-            self.vectors[places],
-            self.embeddings[places],
-            self.want[places],
-            self.modality_code[places],
-            self.embedding_weights[places],
-        )
-
-
 def make_query(
     query: Query | str | None,
     text: str | None,
@@ -298,10 +267,25 @@ def make_query(
     return query
 
 
+def combined_query(
+    text: str | None, image: ImageSource | None, weight: float, parts: Sequence[QueryPart], **fields: Any
+) -> Query:
+    """The query of a text, an image and further parts; without text and image, the first part that is added
+    is the query itself. Raises InputError where nothing is searched for."""
+    rest = list(parts)
+    if not clean(text) and image is None and fields.get("vector") is None:
+        first = next((part for part in rest if part.weight > 0), None)
+        if first is not None:
+            rest.remove(first)
+            text, image, weight = first.text, first.image, first.weight
+    return Query(text, image, weight=weight, parts=tuple(rest), **fields)
+
+
 def _check(query: Query) -> None:
-    if not clean(query.text) and query.image is None and query.vectors is None:
+    contents: list[Query | QueryPart] = [query, *query.parts]
+    if query.vectors is None and any(not clean(part.text) and part.image is None for part in contents):
         raise InputError("an empty query: give a text, an image or both")
-    for words in (query.text or "", query.instruction or ""):
+    for words in (query.instruction or "", *(part.text or "" for part in contents)):
         if len(words) > MAX_TEXT_LENGTH:
             raise InputError(
                 f"a query's text has {len(words):,} characters, and up to {MAX_TEXT_LENGTH:,} are read"
@@ -317,150 +301,3 @@ def check_several(queries: Iterable[Query | str]) -> Iterable[Query | str]:
     if isinstance(queries, str):
         raise InputError("search_many takes several queries, and search takes one")
     return queries
-
-
-@dataclass(frozen=True)
-class TargetedQuery:
-    """A query with its instruction, and the modalities that answer it: each is searched for by itself.
-
-    Attributes:
-        query: the query.
-        modalities: of the items to find; empty for any.
-    """
-
-    query: Query
-    modalities: tuple[Modality, ...] = ()
-
-
-def targeted(query: Query, options: SearchOptions, modality_of: Mapping[str, int]) -> TargetedQuery:
-    """The query with what it wants and its instruction, as far as one follows from the other.
-
-    What is wanted is what the options say, or the query itself, or what its instruction is known to ask for
-    (`modality_of`). A query that wants something and has no instruction gets a generic one, as the model was
-    trained with them; an empty instruction stays empty.
-    """
-    want = options.only or options.want or (() if query.want is None else (query.want,))
-    if not want and query.instruction:
-        number = modality_of.get(_normalised(query.instruction))
-        want = () if number is None else (MODALITIES[number],)
-    modalities = options.only or modalities_having(want)
-    instruction = query.instruction
-    if instruction is None and modalities:
-        instruction = generic(query.modality, want[0])
-    return TargetedQuery(replace(query, instruction=instruction), modalities)
-
-
-def modality_by_instruction(indexed: Mapping[str, int]) -> dict[str, int]:
-    """The modality that instructions ask for: the generic ones, and those that the index knows from its
-    sources."""
-    own = {prompt: MODALITIES.index(want) for prompt, want in Instructions().wanted_by_prompt().items()}
-    return {_normalised(prompt): want for prompt, want in {**own, **indexed}.items()}
-
-
-def _normalised(instruction: str) -> str:
-    return clean(instruction).casefold()
-
-
-def embed_queries(model: Model, queries: Sequence[TargetedQuery]) -> QueryBatch:
-    """What a search needs of queries, each once for every modality that it wants, one after the other.
-
-    Where it wants several, it is made to want each of them equally, so that their scores can be compared.
-    Raises InputError for an image that can't be read.
-    """
-    wanted = [_numbers(aimed.modalities) for aimed in queries]
-    counts, want = np.array([len(numbers) for numbers in wanted]), np.concatenate(wanted)
-    query_ids = np.repeat(np.arange(len(queries)), counts)
-    embeddings = np.zeros((len(want), model.width), np.float32)
-    vectors = np.zeros((len(want), model.vector_width), np.float32)
-    weights = np.zeros(len(want), np.float32)
-    given = np.array([aimed.query.vectors is not None for aimed in queries])
-    for alike in (np.flatnonzero(given), np.flatnonzero(~given)):
-        if not len(alike):
-            continue
-        inputs = _fusion_inputs(model, [queries[number].query for number in alike.tolist()])
-        rows = np.flatnonzero(np.isin(query_ids, alike))
-        if len(rows) > len(alike):
-            own = np.searchsorted(alike, query_ids[rows])
-            inputs = model.retargeted(inputs, own, np.where(counts[query_ids[rows]] > 1, want[rows], ANY))
-        embeddings[rows], vectors[rows] = inputs.embeddings, model.query_vectors(inputs)
-        weights[rows] = model.rerank_weights(inputs.kinds)
-    return QueryBatch(vectors, embeddings, want, _modality_codes(model, want), weights)
-
-
-def _fusion_inputs(model: Model, queries: Sequence[Query]) -> FusionInputs:
-    """Queries of vectors, or of texts and images.
-
-    A model that takes whole records loads all their images before embedding: so not too many at once.
-    """
-    if queries[0].vectors is not None:
-        modality = np.array([MODALITIES.index(query.modality) for query in queries], np.int64)
-        return model.vector_inputs(
-            [query.vectors for query in queries if query.vectors is not None], modality
-        )
-    if model.uses_features:
-        return model.fusion_inputs(queries)
-    blocks = pixel_batches([query.image for query in queries])
-    return concatenate([model.fusion_inputs(queries[block]) for block in blocks])
-
-
-@dataclass(frozen=True)
-class StoredItem:
-    """What segments keep of an item: its code [levels], its embedding [width], its modality's number."""
-
-    code: np.ndarray
-    embedding: np.ndarray
-    modality: int
-
-
-def embed_item(model: Model, item: StoredItem, modalities: Sequence[Modality]) -> QueryBatch:
-    """What a search needs to find more like an item.
-
-    There is a row for every modality that is wanted. Where these are several, the item is made to want each
-    of them equally, instead of its own.
-    """
-    want = _numbers(modalities)
-    modality_code = _modality_codes(model, want)
-    codes, embeddings = (np.repeat(row[None], len(want), 0) for row in (item.code, item.embedding))
-    kinds = np.full(len(want), item.modality)  # kinds of query are in the order of modalities
-    if len(want) > 1:
-        embeddings = model.wanting(embeddings, want)
-        codes[modality_code != ANY, 0] = modality_code[modality_code != ANY]
-    quantized = model.quantizer.reconstruct(codes) if model.has_code_vectors else embeddings
-    vectors = model.vectors_as_queries(quantized.astype(np.float32), kinds)
-    weights = model.rerank_weights(kinds)
-    return QueryBatch(vectors, embeddings.astype(np.float32), want, modality_code, weights)
-
-
-def _numbers(modalities: Sequence[Modality]) -> np.ndarray:
-    """The numbers of modalities, or ANY alone for none."""
-    return np.array([MODALITIES.index(modality) for modality in modalities] or [ANY])
-
-
-def _modality_codes(model: Model, want: np.ndarray) -> np.ndarray:
-    modality_code = np.full(len(want), ANY, np.int64)
-    for modality in np.unique(want[want != ANY]):
-        codes = model.modality_codes_for(int(modality), int((want == modality).sum()))
-        if codes is not None:
-            modality_code[want == modality] = codes
-    return modality_code
-
-
-def query_notes(model: Model, queries: Sequence[TargetedQuery]) -> list[list[str]]:
-    """What the user should know of each query, a sentence each."""
-    texts, instructions = model.query_texts([aimed.query for aimed in queries])
-    cut = np.array(model.encoder.too_long(texts)) | np.array(model.encoder.too_long(instructions))
-    unread = model.unread_words([aimed.query.text or "" for aimed in queries])
-    return [
-        ([TEXT_WAS_CUT] if was_cut else []) + unread_note(aimed.query.text or "", words)
-        for aimed, was_cut, words in zip(queries, cut, unread, strict=True)
-    ]
-
-
-def unread_note(text: str, words: Sequence[str]) -> list[str]:
-    """A note that names the words of a text that the encoder can't read, if there are any."""
-    if not words:
-        return []
-    if len(words) == len(text.split()):
-        return [f"nothing of this text was understood: {READS_ENGLISH}"]
-    listed = ", ".join(dict.fromkeys(words[:LISTED_WORDS])) + (", …" if len(words) > LISTED_WORDS else "")
-    return [f"not understood: {listed}; {READS_ENGLISH}"]

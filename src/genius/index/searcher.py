@@ -18,8 +18,9 @@ from functools import cached_property
 import numpy as np
 
 from genius.decode.decoder import Decoder
-from genius.index.query import ANY, QueryBatch
-from genius.index.segments import Segment, gather_embeddings
+from genius.index.query import ANY
+from genius.index.query_batch import QueryBatch
+from genius.index.segments import Segment, gather_codes, gather_embeddings
 from genius.quantize.code_space import CodeSpace
 from genius.quantize.quantizer import unit_length
 from genius.quantize.search_settings import SearchSettings
@@ -61,13 +62,18 @@ class RankedItems:
     _searched_log_probs: np.ndarray
     _engine: Engine
     _searcher: Searcher
-    _query: QueryBatch
+    query: QueryBatch
     _modality_code: np.ndarray
 
     @cached_property
     def cosines(self) -> np.ndarray:
         """Of their embeddings with the query's [n]; of vectors and codes where no embeddings are kept."""
-        return self._searcher.cosines(self._rows, self.codes, self._query)
+        return self._searcher.cosines(self._rows, self.codes, self.query)
+
+    @cached_property
+    def similarities(self) -> np.ndarray:
+        """What they score by embeddings and codes together [n], whatever they are ranked by."""
+        return self._searcher.scored(self._rows, self.codes).scores(self.query)
 
     @cached_property
     def level_log_probs(self) -> np.ndarray:
@@ -76,7 +82,7 @@ class RankedItems:
             return self._searched_log_probs
         query_ids = np.zeros(len(self.item_keys), np.int64)
         return level_log_probs(
-            self._engine.decoder, self._query.vectors, query_ids, self.codes, self._modality_code
+            self._engine.decoder, self.query.vectors, query_ids, self.codes, self._modality_code
         )
 
     @cached_property
@@ -143,6 +149,27 @@ def merged(results: Sequence[RankedItems], *, plain: bool) -> list[RankedItem]:
         places, scores = (items.plain, items.plain_scores) if plain else (items.reranked, items.scores)
         ranked += [RankedItem(items, int(place), float(scores[place])) for place in places]
     return sorted(ranked, key=lambda item: -item.score) if len(results) > 1 else ranked
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredItems:
+    """What items are scored by: embeddings [n, width], quantized vectors [n, vector width], or both."""
+
+    embeddings: np.ndarray | None
+    quantized: np.ndarray | None
+
+    def scores(self, query: QueryBatch) -> np.ndarray:
+        """The scores for one query, float32 [n]: `scoring`'s formula, each item by itself."""
+        weight = float(query.embedding_weights[0])
+        if self.quantized is None or self.embeddings is None:
+            weight = 1.0 if self.quantized is None else 0.0
+        scores: np.ndarray | float = 0.0
+        if self.embeddings is not None and weight:
+            products = np.einsum("nd,d->n", self.embeddings, query.embeddings[0].astype(np.float32))
+            scores = scores + weight * products
+        if self.quantized is not None and weight < 1:
+            scores = scores + (1 - weight) * code_score(query.vectors[0], self.quantized)
+        return np.asarray(scores, np.float32)
 
 
 class Searcher:
@@ -236,6 +263,46 @@ class Searcher:
             items, wanted = self._code_space.units(codes), unit_length(query.vectors)[0]
         return np.asarray(np.einsum("nd,d->n", items, wanted.astype(np.float32)))
 
+    def scored(self, rows: np.ndarray, codes: np.ndarray) -> ScoredItems:
+        """What rows are re-ranked by, to be compared with queries."""
+        has_code_vectors = self._code_space.codebooks is not None
+        return ScoredItems(
+            gather_embeddings(self._segments, rows) if self._has_embeddings or not has_code_vectors else None,
+            self._code_space.reconstruct(codes) if has_code_vectors else None,
+        )
+
+    def count(self, want: int = ANY) -> int:
+        """How many items there are of a modality, by its number, or in all."""
+        return sum(int(view.count_allowed(*np.array(run))) for view, run in self._runs(want))
+
+    def sample(self, want: int, count: int, random: np.random.Generator) -> np.ndarray:
+        """Sorted rows of at most `count` random items of a modality, or of any [n]; those of all segments are
+        numbered one after another."""
+        bounds, first = np.cumsum([0, *map(len, self.views)]), 0
+        total = self.count(want)
+        chosen = np.sort(random.choice(total, min(count, total), replace=False))
+        rows = [np.zeros(0, np.int64)]
+        for number, (view, (start, end)) in enumerate(self._runs(want)):
+            last = first + int(view.count_allowed(np.array(start), np.array(end)))
+            own = chosen[np.searchsorted(chosen, first) : np.searchsorted(chosen, last)] - first
+            if view.allowed is not None:
+                own = np.flatnonzero(view.allowed[start:end])[own]
+            rows.append(bounds[number] + start + own)
+            first = last
+        return np.concatenate(rows)
+
+    def _runs(self, want: int) -> list[tuple[SegmentView, tuple[int, int]]]:
+        """The views, each with the run of rows that holds its items of a modality."""
+        if want == ANY:
+            return [(view, (0, len(view))) for view in self.views]
+        if self._modality_given:
+            return [(view, view.first_level_rows(want)) for view in self.views]
+        return [(view, (0, len(view))) for view in self._of_modality(want)]
+
+    def codes(self, rows: np.ndarray) -> np.ndarray:
+        """The codes int64 [n, levels] of such rows."""
+        return gather_codes(self._segments, rows).astype(np.int64)
+
     def _search(
         self,
         views: Sequence[SegmentView],
@@ -310,7 +377,7 @@ class Searcher:
             _searched_log_probs=column(reranked.level_log_probs, plain.level_log_probs),
             _engine=engine,
             _searcher=self,
-            _query=batch[number],
+            query=batch[number],
             _modality_code=modality_code[number],
         )
 

@@ -13,7 +13,7 @@ It is an artifact, checksummed and never changed. Its files, all in the order of
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -273,6 +273,16 @@ def gather_codes(segments: Sequence[Segment], rows: np.ndarray) -> np.ndarray:
     for segment, places, own in _by_segment(segments, rows):
         codes[places] = segment.packed.codes(own)
     return codes
+
+
+def gather_column(
+    segments: Sequence[Segment], rows: np.ndarray, column: Callable[[Segment, np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """What `column` gives for such rows, segment by segment: int64 [n]."""
+    values = np.empty(len(rows), np.int64)
+    for segment, places, own in _by_segment(segments, rows):
+        values[places] = column(segment, own)
+    return values
 
 
 def _by_segment(

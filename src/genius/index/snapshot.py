@@ -21,13 +21,14 @@ from genius.index.catalogue import FILE, Catalogue
 from genius.index.decoders import DecoderName, Decoders, NamedDecoder
 from genius.index.facets import FacetCache
 from genius.index.filters import Condition
-from genius.index.query import StoredItem
+from genius.index.query_batch import StoredItem
 from genius.index.searcher import Searcher
 from genius.index.segments import (
     FOLDER,
     Segment,
     SegmentFormat,
     gather_codes,
+    gather_column,
     gather_embeddings,
     open_segment,
     segment_path,
@@ -61,9 +62,13 @@ def create_index_folder(path: Path, settings: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """One version: its segments by number, and the keys of items that are removed or replaced."""
+    """One version: its segments by number, and the keys of items that are removed or replaced.
+
+    `next_key` is the key that the next item gets, which tells how many were added meanwhile.
+    """
 
     version: int
+    next_key: int
     segments: Mapping[int, Segment]
     tombstones: np.ndarray
     model: Model
@@ -80,7 +85,8 @@ class Snapshot:
         previous: Snapshot | None,
     ) -> Snapshot:
         """The version that this thread reads; segments that are open already stay so. Raises DamagedError."""
-        version = catalogue.state().version
+        state = catalogue.state()
+        version = state.version
         if previous is not None and previous.version == version:
             return previous
         opened = {} if previous is None else previous.segments
@@ -89,7 +95,7 @@ class Snapshot:
             or open_segment(segment_path(path, entry.number), format, entry.fingerprint)
             for entry in catalogue.segments()
         }
-        return cls(version, segments, catalogue.tombstones(), model, decoders)
+        return cls(version, state.next_key, segments, catalogue.tombstones(), model, decoders)
 
     def __len__(self) -> int:
         return sum(map(len, self.segments.values())) - len(self.tombstones)
@@ -135,6 +141,20 @@ class Snapshot:
                 modality = int(segment.modality[row])
                 return StoredItem(segment.packed.codes(rows)[0], segment.embeddings[row], modality)
         raise DamagedError(f"no segment holds item {item_key} of the catalogue: make the index again")
+
+    def stored_rows(self, rows: np.ndarray) -> list[StoredItem]:
+        """The same of items by their rows [n], those of all segments numbered one after another."""
+        segments = list(self.segments.values())
+        codes, embeddings = gather_codes(segments, rows), gather_embeddings(segments, rows)
+        modality = gather_column(segments, rows, lambda segment, own: segment.modality[own])
+        return [
+            StoredItem(code, embedding, int(number))
+            for code, embedding, number in zip(codes, embeddings, modality, strict=True)
+        ]
+
+    def item_keys(self, rows: np.ndarray) -> np.ndarray:
+        """The item keys [n] of such rows."""
+        return gather_column(list(self.segments.values()), rows, lambda segment, own: segment.item_keys[own])
 
     def all_codes(self) -> np.ndarray:
         """The codes of all rows of all segments, removed items' too: uint16 [rows, levels]."""

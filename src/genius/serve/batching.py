@@ -21,6 +21,7 @@ from genius.data.records import ImageBytes, Modality, Query
 from genius.errors import FilterTimeoutError
 from genius.index.hits import Hits
 from genius.index.index import Index
+from genius.index.query import combined_query
 from genius.serve.errors import busy_error, timeout_error
 from genius.serve.schemas import SearchRequest, vectors_of
 
@@ -172,9 +173,11 @@ class SearchJob:
         """The query, which holds what it wants, too, so that a batch may want different things."""
         request = self.request
         image = None if self.image is None else ImageBytes(self.image, "that was sent")
-        return Query(
-            text=request.text,
-            image=image,
+        return combined_query(
+            request.text,
+            image,
+            request.weight,
+            request.parts(),
             instruction=request.instruction,
             want=self._own_want,
             vector=vectors_of(request.vector),
@@ -205,18 +208,21 @@ def search_batch(index: Index, jobs: Sequence[SearchJob]) -> list[Hits | Excepti
     All jobs have the same batch key.
     """
     return [
-        _explain(hits) if job.request.explain else hits
+        _complete(hits, explain=job.request.explain)
         for job, hits in zip(jobs, _search(index, jobs), strict=True)
     ]
 
 
-def _explain(hits: Hits | Exception) -> Hits | Exception:
-    """The same hits with their paths computed: here, in the searching thread, and not in the event loop."""
+def _complete(hits: Hits | Exception, *, explain: bool) -> Hits | Exception:
+    """The same hits with their confidences, and perhaps their paths, computed: here, in the searching thread,
+    and not in the event loop."""
     if isinstance(hits, Exception):
         return hits
     try:
         for hit in hits:
-            _ = hit.log_probabilities, hit.prefix_counts
+            _ = hit.confidence
+            if explain:
+                _ = hit.log_probabilities, hit.prefix_counts
     except Exception as error:  # of this job alone
         return error
     return hits

@@ -33,6 +33,10 @@ _COMMON_ERRORS = (400, 401, 403, 408, 413, 422, 503)
 _SEARCH_EXAMPLES = {
     "by text": {"value": {"text": "a dog on the beach", "want": "image", "k": 5}},
     "with a filter": {"value": {"text": "running shoes", "filter": {"price": {"$lt": 50}}}},
+    "more and less": {
+        "value": {"text": "sunset", "plus": [{"text": "dog", "weight": 2}], "minus": [{"text": "people"}]}
+    },
+    "only what matches": {"value": {"text": "an old aeroplane", "at_least": "likely"}},
     "more like this": {"value": {"near": "42"}},
     "the next page": {"value": {"text": "running shoes", "k": 24, "offset": 24}},
     "without a query": {"value": {"filter": {"price": {"$lt": 50}}, "sort": ["price"]}},
@@ -42,7 +46,7 @@ _FAILURE = {"id": "43", "message": "the picture is none of JPEG, PNG"}
 _ADDED = {"added": 1, "replaced": 0, "known": 0, "failed": 1, "failures": [_FAILURE]}
 _CHANGED = {"added": 0, "replaced": 1, "known": 0, "failed": 0, "failures": []}
 _ITEM = {"id": "42", "modality": "text", "text": "A red shoe.", "has_image": False, "metadata": {"price": 30}}
-_HIT = {"rank": 1, "score": 0.71, "cosine": 0.68, "item": _ITEM, "code": [1, 17, 3]}
+_HIT = {"rank": 1, "score": 0.71, "cosine": 0.68, "confidence": 0.97, "item": _ITEM, "code": [1, 17, 3]}
 _HITS = {
     "hits": [_HIT],
     "notes": [],
@@ -50,6 +54,7 @@ _HITS = {
     "decoder": "geometry",
     "num_candidates": 3,
     "total": None,
+    "nearest": None,
     "model": "5f3a",
 }
 _CELL = {
@@ -69,8 +74,11 @@ _FACETS = {"facets": [_PRICE, {**_BRAND, "values": [{"value": "acme", "count": 7
 
 def search() -> dict[str, Any]:
     """POST /search, which takes JSON or a form."""
-    schema = SearchRequest.model_json_schema()
-    form = {**schema, "properties": {**schema["properties"], "image": {"type": "string", "format": "binary"}}}
+    schema = _without_references(SearchRequest.model_json_schema())
+    file = {"type": "string", "format": "binary"}
+    files = {"type": "array", "items": file}
+    form = {**schema, "properties": {**schema["properties"], "image": file}}
+    form["properties"] |= {"plus_image": files, "minus_image": files}
     form["properties"]["filter"] = {"type": "string", "description": "As JSON."}
     content = {
         "application/json": {"schema": schema, "examples": _SEARCH_EXAMPLES},
@@ -146,6 +154,20 @@ def _route(tag: str, responses: Responses, body: dict[str, Any] | None = None) -
     if body is not None:
         route["openapi_extra"] = {"requestBody": {"required": True, "content": body}}
     return route
+
+
+def _without_references(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with what it refers to written out."""
+    definitions = schema.pop("$defs", {})
+
+    def resolved(value: Any) -> Any:
+        if isinstance(value, dict):
+            if "$ref" in value:
+                return resolved(definitions[value["$ref"].rpartition("/")[2]])
+            return {key: resolved(inner) for key, inner in value.items()}
+        return [resolved(inner) for inner in value] if isinstance(value, list) else value
+
+    return {key: resolved(value) for key, value in schema.items()}
 
 
 def _json_content(schema: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:

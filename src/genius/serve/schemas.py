@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from genius.data.records import Vectors
+from genius.data.records import MAX_PARTS, MAX_WEIGHT, ImageBytes, QueryPart, Vectors
 from genius.decode.onnx_decoder import Precision
 from genius.index.decoders import DecoderName
 from genius.index.facets import FacetKind
@@ -61,6 +61,25 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class PartRequest(_Request):
+    """A part of a query, that is added or taken away."""
+
+    text: Text | None = Field(None, description="In words.")
+    image: ImageText = Field(None, description="An image, as base64.")
+    weight: float = Field(1.0, gt=0, le=MAX_WEIGHT, description="How much it counts.")
+
+    @model_validator(mode="after")
+    def _check_content(self) -> PartRequest:
+        if not ((self.text or "").strip() or self.image):
+            raise ValueError("a part of a query is a text, an image or both")
+        return self
+
+    def part(self, sign: int) -> QueryPart:
+        """The part that it stands for."""
+        image = ImageBytes(decode_base64(self.image), "that was sent") if self.image else None
+        return QueryPart(self.text, image, sign * self.weight)
+
+
 class SearchRequest(_Request):
     """A search by a text, an image or both, by a vector, or for items like a given one; without any of these,
     items are browsed."""
@@ -69,6 +88,17 @@ class SearchRequest(_Request):
     image: str | None = Field(
         None,
         description="An image to search by, as base64 (in a form: the file itself). URLs are not fetched.",
+    )
+    weight: float = Field(
+        1.0, gt=0, le=MAX_WEIGHT, description="How much text and image count beside `plus` and `minus`."
+    )
+    plus: list[PartRequest] = Field(
+        [],
+        max_length=MAX_PARTS,
+        description="What is added to the query. (In a form: texts, or JSON; images as files `plus_image`.)",
+    )
+    minus: list[PartRequest] = Field(
+        [], max_length=MAX_PARTS, description="What is taken away from it, likewise (`minus_image`)."
     )
     instruction: Text | None = Field(None, description="What to find, as a sentence.")
     vector: Vector | PartVectors | None = Field(
@@ -96,6 +126,11 @@ class SearchRequest(_Request):
         None, description='Find only items with such metadata: {"brand": "acme", "price": {"$lt": 50}}.'
     )
     exclude: list[Id] = Field([], max_length=MAX_EXCLUDED, description="The ids of items not to find.")
+    at_least: float | Literal["likely", "sure"] | None = Field(
+        None,
+        description="Find only hits of this confidence: likely (0.8), sure (0.95) or a number from 0 to 1; "
+        "if there is none, `nearest` is what came nearest.",
+    )
     explain: bool = Field(
         False, description="Include the path of codes to each hit, which takes longer than finding them."
     )
@@ -112,17 +147,23 @@ class SearchRequest(_Request):
 
     @model_validator(mode="after")
     def _check_query(self) -> SearchRequest:
-        query = (self.text or "").strip() or self.image
-        if query and self.vector is not None:
+        query = (self.text or "").strip() or self.image or self.plus
+        if self.minus and not (query or self.vector is not None or self.near is not None):
+            raise ValueError("minus takes something away from a query: say what to search for, too")
+        if (query or self.minus) and self.vector is not None:
             raise ValueError("a query is a vector, or a text and an image: give one of them")
-        if self.near is not None and (query or self.vector is not None or self.instruction):
+        if self.near is not None and (query or self.minus or self.vector is not None or self.instruction):
             raise ValueError("near is a query of its own: give it without text, image, vector, instruction")
+        if len(self.plus) + len(self.minus) > MAX_PARTS:
+            raise ValueError(f"up to {MAX_PARTS} parts can be combined")
         if self.browses:
             if self.instruction or (self.filter is None and not (self.sort or self.want or self.only)):
                 raise ValueError(
                     "an empty query: give a text, an image or both, a vector, or near; or filter, sort, want "
                     "or only to browse"
                 )
+            if self.at_least is not None:
+                raise ValueError("at_least needs a query: without one nothing is more or less sure")
             if self.explain:
                 raise ValueError("explain needs a query: without one there is nothing to explain")
         return self
@@ -131,7 +172,11 @@ class SearchRequest(_Request):
     def browses(self) -> bool:
         """Whether there is no query."""
         text = (self.text or "").strip()
-        return not (text or self.image) and self.vector is None and self.near is None
+        return not (text or self.image or self.plus) and self.vector is None and self.near is None
+
+    def parts(self) -> list[QueryPart]:
+        """What is added to the query and taken away from it."""
+        return [*(part.part(1) for part in self.plus), *(part.part(-1) for part in self.minus)]
 
     def image_bytes(self) -> bytes | None:
         """The image's bytes. Raises ValueError."""
@@ -217,6 +262,9 @@ class HitAnswer(BaseModel):
     rank: int
     score: float | None
     cosine: float | None
+    confidence: float | None = Field(
+        description="1 - the probability that the best hit of a query without an answer scores so high."
+    )
     item: ItemAnswer
     code: list[int]
     log_probabilities: list[float] | None = Field(
@@ -236,6 +284,7 @@ class SearchAnswer(BaseModel):
     decoder: str = Field(description="The decoder that scored the codes.")
     num_candidates: int = Field(description="The number of items under the beams.")
     total: int | None = Field(description="Without a query, the number of items on all pages.")
+    nearest: HitAnswer | None = Field(description="The best hit, if none is as sure as `at_least` asks for.")
     model: str = Field(description="The fingerprint of the model.")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import multiprocessing
 import os
@@ -32,6 +33,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from genius.errors import GeniusError, InputError
+from genius.index.calibration import QueryKind
 from genius.index.index import Index
 from genius.progress import log_to_terminal, quiet
 from genius.runtime import cores
@@ -50,6 +52,9 @@ MAX_FILES = 1 << 16
 """How many open files a worker asks the system for."""
 INDEX_FILES = 256
 """How many open files are kept for the index and its threads; the others are for connections."""
+CALIBRATED_KINDS: tuple[QueryKind, ...] = ("text", "item", "image", "both")
+CALIBRATED_WANTS = ((None, None), ("image", None), (None, "text"))
+"""What the page asks for, by `want` and `only`: its confidences are measured ahead of the first search."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 POLL_SECONDS = 0.5
 """How often the supervisor checks for a signal."""
@@ -101,9 +106,20 @@ def open_app(settings: Settings, worker: int = 0) -> ASGIApp:
                 index.search("ready", k=1, mode=mode)
             # This search goes through all levels, however few items there are.
             index.search("ready", k=1, mode="paper", decoder="geometry")
+            index.calibrate()
         if not settings.read_only:
             index.prepare_to_add()
+    threading.Thread(target=_calibrate, args=(index,), name="calibrating", daemon=True).start()
     return create_app(index, settings)
+
+
+def _calibrate(index: Index) -> None:
+    """Measure what the page's confidences are told by, unless that is known; searches don't wait for it."""
+    try:
+        for kind, (want, only) in itertools.product(CALIBRATED_KINDS, CALIBRATED_WANTS):
+            index.calibrate([kind], want=want, only=only)
+    except Exception as error:  # a search that needs it will say so, too
+        log.warning("confidences could not be measured ahead: %s", error)
 
 
 # --- the resources of a service

@@ -69,8 +69,9 @@ class Service:
         """The hits of a search. Raises ApiError or InputError."""
         if request.decoder == "learned" and "decoder" not in self.index.model.stages:
             raise ApiError(400, "this index's model has no learned decoder: leave decoder out")
-        if image is not None:
-            check_image(image, self.settings.limits.pixels)
+        parts = (part.image.read() for part in request.parts() if part.image is not None)
+        for sent in (*([] if image is None else [image]), *parts):
+            check_image(sent, self.settings.limits.pixels)
         seconds, filter = self.settings.limits.seconds, request.filter
         try:
             async with asyncio.timeout(seconds):

@@ -73,7 +73,8 @@ export const about = async () => (await call("/about")).json();
 
 export const facets = async () => (await call("/facets")).json();
 
-/** Search by the JSON fields of a request, and by an image file if one is given. */
+/** Search by the JSON fields of a request, and by an image file if one is given; with `plus_image_weight` that image is
+ * added to the query once more, by itself. */
 export async function search(fields, image, signal) {
   if (!image) {
     const options = { method: "POST", signal, headers: { "Content-Type": "application/json" } };
@@ -84,6 +85,7 @@ export async function search(fields, image, signal) {
     form.append(name, typeof value === "object" ? JSON.stringify(value) : value);
   }
   form.append("image", image, "image");
+  if (fields.plus_image_weight) form.append("plus_image", image, "image");
   return (await call("/search", { method: "POST", body: form, signal })).json();
 }
 

@@ -16,7 +16,7 @@ export const entryOf = (card) => entries.get(card);
 /** An item as a card; `hit` is given where a search found it, `onWhy` where that can be explained. */
 export function card(item, { hit = null, onWhy = null, keys = [] } = {}) {
   const text = item.has_image && item.text ? make("p", { class: "says", text: item.text }) : null;
-  const score = Number.isFinite(hit?.score) ? make("span", { class: "score", text: hit.score.toFixed(3), title: "score" }) : null;
+  const score = Number.isFinite(hit?.score) ? make("span", { class: "score", text: hit.score.toFixed(3), title: meaning(hit) }) : null;
   const element = make(
     "li",
     { class: item.has_image ? "card" : "card wordy", "data-id": item.id },
@@ -30,6 +30,9 @@ export function card(item, { hit = null, onWhy = null, keys = [] } = {}) {
   entries.set(element, { item, hit, onWhy });
   return element;
 }
+
+/** What a hit's score means. */
+const meaning = ({ confidence }) => (Number.isFinite(confidence) ? `score; confidence ${confidence.toFixed(2)}` : "score");
 
 /** What can be done with an item. */
 export function actions({ item, onWhy }) {

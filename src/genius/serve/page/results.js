@@ -10,6 +10,7 @@ import { refresh as refreshViewer } from "./viewer.js";
 import { openWhy } from "./why.js";
 
 const PAGE = 24; // hits that are shown at a time
+const LIKELY = 0.8; // the confidence from which on a hit counts as a match
 const SORTED = 96; // how many of the best hits are shown in another order
 
 const hasQuery = (fields, file) => Boolean(fields.text || fields.near || file);
@@ -36,6 +37,7 @@ class HitList {
     this.offset = 0;
     this.total = null; // how many there are in all, where that is known
     this.notes = [];
+    this.divided = false; // whether what merely is nearest has begun
     this.onGrown = () => {};
     this.grid = make("ol", { class: `grid${fields.only === "text" ? " texts" : ""}`, "aria-label": title || "What was found" });
     this.button = make("button", { type: "button", class: "quiet", text: "Show more", onclick: () => this.showMore() });
@@ -51,7 +53,7 @@ class HitList {
     const fresh = answer.hits.filter((hit) => !this.ids.has(hit.item.id));
     for (const hit of fresh) this.ids.add(hit.item.id);
     const cards = fresh.map((hit) => this.card(hit, explain));
-    this.grid.append(...cards);
+    fresh.forEach((hit, place) => this.grid.append(...this.divider(hit), cards[place]));
     this.offset += answer.hits.length;
     this.total = answer.total;
     this.notes = answer.notes;
@@ -59,6 +61,15 @@ class HitList {
       ? answer.hits.length < PAGE || this.fields.k !== PAGE
       : this.offset >= this.total;
     return cards;
+  }
+
+  /** What stands before a hit: a line, if it is the first that is no match but merely among the nearest. */
+  divider({ confidence }) {
+    if (this.divided || this.fields.sort || !Number.isFinite(confidence) || confidence >= LIKELY) return [];
+    const first = !this.grid.childElementCount;
+    this.divided = true;
+    const text = first ? "Nothing here matches. This is what comes nearest:" : "From here on merely what comes nearest";
+    return [make("li", { class: `divider${first ? " none" : ""}` }, make("span", { text }))];
   }
 
   card(hit, explain) {

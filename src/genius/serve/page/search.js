@@ -24,17 +24,39 @@ const hasQuery = () => Boolean(near || image || words());
 
 /** The address of the search that the form describes. */
 function address() {
-  const query = near ? { near } : { q: words(), image, i: $("instruction").value.trim() };
+  const leaning = balance() ? $("balance").value : "";
+  const query = near ? { near } : { q: words(), image, b: leaning, i: $("instruction").value.trim() };
   const chosen = { ...query, want: wanted(), filter: filter() && JSON.stringify(filter()), sort: sort(), all: everything && "1" };
   const given = Object.entries(chosen).filter(([, value]) => value);
   return addressOf("/search", new URLSearchParams(given));
 }
 
+/** How much the words count beside the image: from -1, the image alone, over 0, both as one, to 1, the words alone. */
+const balance = () => (image && words() ? Number($("balance").value) / 50 - 1 : 0);
+
+/** The fields that weigh words and image: both as one, and one of them once more by itself. */
+function weightFields() {
+  const lean = balance();
+  const by = Number(Math.abs(lean).toFixed(2));
+  if (!lean || by === 1) return {};
+  const own = { weight: Number((1 - by).toFixed(2)) };
+  return lean > 0 ? { ...own, plus: [{ text: words(), weight: by }] } : { ...own, plus_image_weight: by };
+}
+
 /** The JSON fields of the search that the form describes, without its image. */
 function requestFields() {
-  const query = near ? { near } : { text: words(), instruction: $("instruction").value.trim() };
+  const text = balance() === -1 ? "" : words();
+  const query = near ? { near } : { text, instruction: $("instruction").value.trim(), ...weightFields() };
   const fields = { ...query, want: wanted(), filter: filter(), sort: sort() };
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value));
+}
+
+/** The image to search by, unless the words alone count. */
+const requestImage = () => (balance() === 1 ? null : keptImage(image));
+
+/** Show the slider between image and words where there are both. */
+function showBalance() {
+  $("balance-row").hidden = !(image && words());
 }
 
 /** Set the form to the parameters of an address, and search. */
@@ -43,6 +65,8 @@ export function show(parameters) {
   choose(parameters.get("near") || null, keptImage(name) && name);
   $("text").value = near ? "" : parameters.get("q") ?? "";
   $("instruction").value = near ? "" : parameters.get("i") ?? "";
+  $("balance").value = parameters.get("b") ?? 50;
+  showBalance();
   const radio = document.querySelector(`input[name=want][value="${CSS.escape(parameters.get("want") ?? "")}"]`);
   if (radio) radio.checked = true;
   $("want").hidden = !isMixed() && !wanted();
@@ -73,6 +97,8 @@ function choose(id, name) {
   if (near) showNear(near);
   else if (image) showChosen(preview(keptImage(image)), "the picture", clearChosen);
   else showChosen(null);
+  if (!image) $("balance").value = 50;
+  showBalance();
 }
 
 function showNear(id) {
@@ -106,12 +132,12 @@ function submit() {
 
 /** Search, unless the results are those of this search already. */
 function run() {
-  const key = JSON.stringify([requestFields(), image, everything]);
+  const key = JSON.stringify([requestFields(), requestImage() && image, everything]);
   if (key !== lastSearch) {
     leave();
     lastSearch = key;
     if (left.has(key)) comeBack(left.get(key));
-    else search(requestFields(), keptImage(image));
+    else search(requestFields(), requestImage());
   }
   moveFocus($("search-status"));
 }
@@ -187,6 +213,8 @@ export function start() {
     submit();
   });
   for (const radio of document.querySelectorAll("input[name=want]")) radio.addEventListener("change", submit);
+  $("text").addEventListener("input", showBalance);
+  $("balance").addEventListener("change", submit);
   watchFilters(submit);
   watchImages(searchByImage);
   document.addEventListener("keydown", (event) => {

@@ -1,0 +1,201 @@
+"""From embedded queries to hits: what answers them in one version of an index."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from genius.data.records import Item, Modality
+from genius.errors import DamagedError
+from genius.index import near_misses
+from genius.index.calibration import Calibration, Calibrations, QueryKind, query_kind
+from genius.index.catalogue import Catalogue
+from genius.index.confidence import nothing_matches
+from genius.index.entries import item_of
+from genius.index.hits import Hit, Hits, ranked_hits
+from genius.index.query import SearchOptions
+from genius.index.query_batch import QueryBatch, concatenated
+from genius.index.searcher import RankedItem, RankedItems, merged
+from genius.index.snapshot import Selection, Snapshot
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Searches one version with the same options; the catalogue's thread reads that version.
+
+    Attributes:
+        catalogue: where the items are.
+        calibrations: what confidences are told by.
+        snapshot: the version.
+        options: of all queries.
+        kind: what the queries are, if their batch does not say it.
+    """
+
+    catalogue: Catalogue
+    calibrations: Calibrations
+    snapshot: Snapshot
+    options: SearchOptions
+    kind: QueryKind | None = None
+
+    def search(
+        self,
+        batch: QueryBatch,
+        modalities: Sequence[Sequence[Modality]],
+        notes: Sequence[list[str]],
+        excluded: list[int],
+    ) -> list[Hits]:
+        """What answers each query; the batch has a row for each of the modalities that a query wants."""
+        options, snapshot = self.options, self.snapshot
+        decoder = snapshot.decoder(options.mode, options.decoder, options.precision)
+        selection = None
+        if len(snapshot):
+            selection = snapshot.filters.select(self.catalogue, options.condition, excluded)
+        if selection is None or not len(selection.searcher):
+            why = [near_misses.why_nothing(self.catalogue, options, wanted) for wanted in modalities]
+            return [
+                Hits([], [], rerank=options.reranks, notes=[*own, *more])
+                for own, more in zip(notes, why, strict=True)
+            ]
+        ranked = iter(
+            selection.searcher.search(
+                batch,
+                options.depth + len(selection.dropped),
+                options.beam,
+                options.engine_mode(decoder.name),
+                decoder.decoder,
+                by_codes=options.ranks_by_codes(decoder.name),
+            )
+        )
+        results = [list(itertools.islice(ranked, max(1, len(wanted)))) for wanted in modalities]
+        return [
+            self._hits(by_modality, wanted, own, decoder.name, selection)
+            for by_modality, wanted, own in zip(results, modalities, notes, strict=True)
+        ]
+
+    def _hits(
+        self,
+        results: Sequence[RankedItems],
+        modalities: Sequence[Modality],
+        notes: list[str],
+        decoder: str,
+        selection: Selection,
+    ) -> Hits:
+        """Both rankings of one query, of all modalities that it wants, without items that are dropped."""
+        options = self.options
+        page, left_out = slice(options.offset, options.depth), set(selection.dropped)
+        judged = JudgedQuery(self, results, modalities, len(selection.searcher))
+        rankings = [
+            [ranked for ranked in merged(results, plain=plain) if ranked.item_key not in left_out][page]
+            for plain in (True, False)
+        ]
+        nearest = rankings[options.reranks][:1]
+        if options.at_least is not None:
+            rankings = [
+                [ranked for ranked in ranking if judged.confidence(ranked) >= options.at_least]
+                for ranking in rankings
+            ]
+        items = self._items({ranked.item_key for ranking in (*rankings, nearest) for ranked in ranking})
+        hits = [
+            ranked_hits(self._sorted(ranking), items, options.offset + 1, judged.judge)
+            for ranking in rankings
+        ]
+        missed = None
+        if nearest and not hits[options.reranks]:
+            missed = ranked_hits(nearest, items, options.offset + 1, judged.judge)[0]
+        return Hits(
+            *hits,
+            rerank=options.reranks,
+            notes=[*notes, *self._notes(list(items.values()), modalities, missed)],
+            mode=next((result.mode for result in results if result.mode != "scan"), "scan"),
+            decoder=decoder,
+            num_candidates=sum(result.num_candidates for result in results),
+            nearest=missed,
+        )
+
+    def _notes(self, items: Sequence[Item], modalities: Sequence[Modality], missed: Hit | None) -> list[str]:
+        """What is to be said of these items, or of their absence."""
+        options = self.options
+        if missed is not None and options.at_least is not None:
+            return [nothing_matches(missed.item.id, missed.confidence, options.at_least)]
+        if not items and options.offset:
+            return [near_misses.beyond_the_end(options.offset)]
+        if not items:
+            return near_misses.why_nothing(self.catalogue, options, modalities)
+        return near_misses.sort_notes(self.catalogue, options.sort, items) if options.sort else []
+
+    def _sorted(self, ranking: Sequence[RankedItem]) -> Sequence[RankedItem]:
+        """The ranking in the order that the options ask for."""
+        if self.options.ordering is None:
+            return ranking
+        by_key = {ranked.item_key: ranked for ranked in ranking}
+        return [by_key[key] for key in self.catalogue.ordered(by_key, self.options.ordering)]
+
+    def _items(self, item_keys: AbstractSet[int]) -> dict[int, Item]:
+        entries = self.catalogue.entries(item_keys)
+        if len(entries) != len(item_keys):
+            raise DamagedError(
+                f"{self.catalogue.path} lacks items that a segment holds: make the index again"
+            )
+        return {key: item_of(entry, self.catalogue.path) for key, entry in entries.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedQuery:
+    """How sure the hits of one query are, worked out when the first of them is asked for.
+
+    Attributes:
+        answers: the search.
+        results: what was found, for each wanted modality.
+        modalities: these; empty for any.
+        items: among how many items was searched.
+    """
+
+    answers: Answers
+    results: Sequence[RankedItems]
+    modalities: Sequence[Modality]
+    items: int
+
+    def judge(self, ranked: RankedItem) -> LazyConfidence:
+        """The confidence of a hit, to be worked out later."""
+        return LazyConfidence(self, ranked)
+
+    def confidence(self, ranked: RankedItem) -> float:
+        """The confidence of a hit."""
+        return float(self._confidences[id(ranked.items)][ranked.place])
+
+    @cached_property
+    def _confidences(self) -> dict[int, np.ndarray]:
+        """Of all items of each result."""
+        background, offset = self._calibration.background, self._calibration.offset(self._query)
+        fraction = self.items / max(1, background.items)
+        return {
+            id(result): background.confidences(result.similarities + offset, fraction)
+            for result in self.results
+        }
+
+    @cached_property
+    def _query(self) -> QueryBatch:
+        return concatenated([result.query for result in self.results])
+
+    @cached_property
+    def _calibration(self) -> Calibration:
+        kind = self.answers.kind or query_kind(int(self._query.kinds[0]))
+        return self.answers.calibrations.get(self.answers.snapshot, kind, self.modalities)
+
+
+@dataclass(frozen=True, eq=False)
+class LazyConfidence:
+    """The confidence of one hit (`hits.Confidence`)."""
+
+    query: JudgedQuery
+    ranked: RankedItem
+
+    @cached_property
+    def value(self) -> float:
+        """From 0 to 1."""
+        return self.query.confidence(self.ranked)
