@@ -155,6 +155,7 @@ def test_why(page: Any, served: Path, shots: Path) -> None:
 
 def test_explore_three_levels_down(page: Any, served: Path, shots: Path) -> None:
     page.get_by_role("link", name="Explore").click()
+    page.get_by_role("link", name="Codes").click()
     prefix: tuple[int, ...] = ()
     with Index.open(served) as index:
         for depth in range(3):
@@ -176,6 +177,7 @@ def test_explore_three_levels_down(page: Any, served: Path, shots: Path) -> None
 
 def test_exploring_moves_the_focus_to_the_heading(page: Any) -> None:
     page.get_by_role("link", name="Explore").press("Enter")
+    page.get_by_role("link", name="Codes").press("Enter")
     held = hold(page, "**/codes/0?*")
     page.locator('.cell[data-prefix="0"]').press("Enter")
     status = page.locator("#explore-status")
@@ -194,7 +196,7 @@ def test_exploring_moves_the_focus_to_the_heading(page: Any) -> None:
 def test_exploring_requests_no_more_items_than_it_shows(page: Any) -> None:
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
-    for address in ("/#/explore", "/#/explore/0"):
+    for address in ("/#/explore/codes", "/#/explore/0"):
         page.goto(address)
         expect(page.locator(".cell").first).to_be_visible()
     cells = [parse_qs(urlsplit(url).query) for url in requested if "/codes/" in url]
@@ -249,7 +251,7 @@ def test_errors_are_shown_and_can_be_tried_again(page: Any, shots: Path) -> None
     page.get_by_role("button", name="Try again").click()
     assert ids(page)
     page.route("**/codes/**", lambda route: route.abort())
-    page.goto("/#/explore")
+    page.goto("/#/explore/codes")
     expect(page.locator("#explore-status")).to_contain_text("does not answer")
 
 

@@ -232,7 +232,8 @@ def test_every_search_has_a_title_of_its_own(shop_page: Any) -> None:
         ("/#/search?q=a+red+square", "a red square · genius"),
         ("/#/search?near=shop%2Fteapot.png", "Like A red teapot. · genius"),
         (filtered({"brand": {"$in": ["acme"]}}), "brand: acme · genius"),
-        ("/#/explore", "The collection · Explore · genius"),
+        ("/#/explore", "Albums · Explore · genius"),
+        ("/#/explore/codes", "The collection · Explore · genius"),
         ("/#/explore/1", "Texts · Explore · genius"),
     ):
         shop_page.goto(address)

@@ -18,6 +18,17 @@ from urllib.parse import quote, urlencode
 
 from genius.client.remote import remote_facet, remote_hits, remote_item
 from genius.client.transport import Transport, batch_items, change_to_dict, image_to_base64, item_path
+from genius.collection.albums import Album, Albums
+from genius.collection.duplicates import (
+    SIMILARITY,
+    Duplicates,
+    Level,
+    check_level,
+    check_similarity,
+    links_of,
+)
+from genius.collection.outliers import Outlier, Outliers
+from genius.collection.samples import SampleKind
 from genius.data.records import ImageSource, Item, Query, QueryPart, Vectors
 from genius.errors import InputError
 from genius.index.cells import Cell
@@ -43,6 +54,8 @@ CONCURRENT_SEARCHES = 8
 """How many requests of `search_many` are under way at a time; the service batches them."""
 PAGE = 200
 """How many items or children are fetched by one request."""
+MAX_GROUPS = 1000
+"""Of so many groups of duplicates the service says at once how large their images are."""
 
 
 class Client:
@@ -212,6 +225,49 @@ class Client:
     def facets(self) -> tuple[Facet, ...]:
         """The keys of the items' metadata with their values, as `Index.facets` counts them."""
         return tuple(remote_facet(fields) for fields in self._transport.call("GET", "/facets")["facets"])
+
+    # --- the collection as a whole
+
+    def duplicates(self, level: Level | None = None, *, similarity: float | None = None) -> Duplicates:
+        """What the collection holds twice, as `Index.duplicates` finds it."""
+        wanted = check_level(level or ("same" if similarity is None else "near"))
+        least = None if similarity is None else check_similarity(similarity)
+        answer = self._get("/duplicates", level=wanted, similarity=least, limit=MAX_GROUPS, links=True)
+        fields = answer["links"]
+        links = links_of(fields, [self._item(item) for item in fields["items"]])
+        return Duplicates(links, wanted, SIMILARITY if least is None else least)
+
+    def albums(self, n: int = 30) -> Albums:
+        """About n albums, as `Index.albums` makes them; the service starts from those it made before."""
+        answer = self._get("/albums", n=n, ids=True)
+        return Albums(tuple(self._album(fields) for fields in answer["albums"]), tuple(answer["notes"]))
+
+    def outliers(self, n: int = 50) -> Outliers:
+        """The n oddest items, as `Index.outliers` finds them; a service compares fewer texts with images."""
+        answer = self._get("/outliers", n=n)
+        odd = [
+            Outlier(self._item(fields["item"]), fields["reason"], fields["says"], fields["score"])
+            for fields in answer["outliers"]
+        ]
+        return Outliers(tuple(odd), tuple(answer["notes"]))
+
+    def sample(self, n: int = 200, kind: SampleKind = "spread", *, seed: int = 0) -> list[Item]:
+        """n items that stand for all, as `Index.sample` chooses them."""
+        return [self._item(fields) for fields in self._get("/sample", n=n, kind=kind, seed=seed)["items"]]
+
+    def _album(self, fields: Mapping[str, Any]) -> Album:
+        return Album(
+            fields["id"],
+            fields["label"],
+            fields["coherence"],
+            tuple(self._item(item) for item in fields["covers"]),
+            tuple(fields["ids"]),
+            tuple(self._album(inner) for inner in fields["albums"]),
+        )
+
+    def _get(self, path: str, **parameters: Any) -> Any:
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return self._transport.call("GET", f"{path}?{urlencode(given)}")
 
     def _cell_page(self, prefix: Sequence[int | None], start: int, items: int) -> Any:
         """A cell with a page of its children, from `start` on."""

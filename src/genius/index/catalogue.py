@@ -241,6 +241,22 @@ class Catalogue(Database):
                 "it longer by the index's filter_seconds"
             ) from error
 
+    def ids(self) -> dict[int, str]:
+        """The id of every item by its key."""
+        return dict(self._query("SELECT item_key, id FROM items"))
+
+    def equal_contents(self) -> list[list[int]]:
+        """The item keys of items with equal images and texts, in groups, each rising."""
+        return self._alike("image_hash, text")
+
+    def equal_images(self) -> list[list[int]]:
+        """The same by images alone."""
+        return self._alike("image_hash", "WHERE image_hash IS NOT NULL")
+
+    def _alike(self, columns: str, where: str = "") -> list[list[int]]:
+        query = f"SELECT json_group_array(item_key) FROM items {where} GROUP BY {columns} HAVING count(*) > 1"
+        return sorted(sorted(orjson.loads(keys)) for (keys,) in self._query(query))
+
     def instructions(self) -> dict[str, int]:
         """Known instructions, and the number of the modality that each asks for."""
         return dict(self._query("SELECT text, want FROM instructions"))

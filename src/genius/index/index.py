@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -26,27 +26,26 @@ from genius import __version__
 from genius.data.collection import Collection, Failures, Report
 from genius.data.images import image_source
 from genius.data.read import read, read_table
-from genius.data.records import MODALITIES, ImageSource, Item, Query, Vectors
+from genius.data.records import ImageSource, Item, Query, Vectors
 from genius.decode.onnx_decoder import Precision
 from genius.encode import pipeline
 from genius.errors import (
-    GeniusError,
     InputError,
     MissingError,
     translate_disk_errors,
 )
-from genius.index import cells, filters, near_misses
+from genius.index import cells, filters
 from genius.index.answers import Answers
+from genius.index.browse import browse_items
 from genius.index.calibration import Calibrations, QueryKind
 from genius.index.catalogue import Catalogue
 from genius.index.cells import Cell
-from genius.index.decoders import DecoderName, Decoders, NamedDecoder, check_model, describe_model
+from genius.index.decoders import DecoderName, NamedDecoder, check_model, describe_model
 from genius.index.entries import item_of
 from genius.index.facets import Facet
-from genius.index.hits import Hits, browsed_hits
+from genius.index.hits import Hits
 from genius.index.ingest import Added, Change, Ingest
-from genius.index.item_encoder import EncodeItems, item_encoder
-from genius.index.locks import only_writer, opening_segments
+from genius.index.item_encoder import EncodeItems, embed_items, item_encoder
 from genius.index.query import (
     BrowseKeywords,
     Modalities,
@@ -67,6 +66,7 @@ from genius.index.searcher import Searcher
 from genius.index.segments import KeptEmbeddings, SegmentFormat
 from genius.index.snapshot import Snapshot, create_index_folder
 from genius.index.sources import attach
+from genius.index.versions import Versions
 from genius.index.writer import Compacted, SegmentWriter
 from genius.model import DEFAULT, Model, model_folder
 from genius.search.engine import Mode
@@ -74,15 +74,13 @@ from genius.search.engine import Mode
 if TYPE_CHECKING:
     from PIL import Image
 
+    from genius.collection.albums import Album, Albums
+    from genius.collection.duplicates import Duplicates, Level
+    from genius.collection.outliers import Outliers
+    from genius.collection.samples import SampleKind
+
 QUERIES = 256
 """How many queries are searched at a time."""
-
-
-class ThreadState(threading.local):
-    """The version that a thread is reading, if any, and whether it is writing."""
-
-    snapshot: Snapshot | None = None
-    writing: bool = False
 
 
 class Index:
@@ -92,11 +90,8 @@ class Index:
         self.path, self.model = path, model
         self._catalogue = catalogue
         self._format = _segment_format(model, catalogue.settings()["codes"]["embeddings"])
-        self._decoders = Decoders(model)
         self._calibrations = Calibrations(path)
-        self._snapshot: Snapshot | None = None
-        self._thread = ThreadState()
-        self._snapshot_lock, self._writer_lock = threading.Lock(), threading.Lock()
+        self._versions = Versions(path, catalogue, model, self._format)
         with self._reading():
             pass  # damage is reported here, and not during a search
 
@@ -216,23 +211,7 @@ class Index:
         """
         chosen = browse_options(**options)
         with self._reading() as snapshot:
-            total, entries = self._catalogue.browse(
-                chosen.condition,
-                modalities=[MODALITIES.index(modality) for modality in chosen.modalities],
-                exclude=chosen.exclude,
-                ordering=chosen.ordering,
-                most=chosen.k,
-                offset=chosen.offset,
-            )
-            codes = snapshot.codes([key for key, _ in entries])
-            items = [item_of(entry, self._catalogue.path) for _, entry in entries]
-            notes = near_misses.sort_notes(self._catalogue, chosen.sort, items)
-            if not total:
-                notes = near_misses.why_nothing(self._catalogue, chosen, chosen.modalities)
-            elif not items:
-                notes = [near_misses.beyond_the_end(chosen.offset)]
-        hits = browsed_hits(items, codes, chosen.offset + 1)
-        return Hits(hits, hits, rerank=True, notes=notes, total=total)
+            return browse_items(snapshot, self._catalogue, chosen)
 
     @property
     def searcher(self) -> Searcher:
@@ -313,8 +292,7 @@ class Index:
 
     def __iter__(self) -> Iterator[Item]:
         """All items, in the order in which they were added, of the version at the start of the iteration."""
-        reading = self._thread.snapshot is not None
-        entries = self._catalogue.walk() if reading else self._catalogue.snapshot()
+        entries = self._catalogue.walk() if self._versions.is_reading else self._catalogue.snapshot()
         return (item_of(entry, self._catalogue.path) for _, entry in entries)
 
     def page(self, after: int = 0, most: int = 100) -> list[tuple[int, Item]]:
@@ -359,6 +337,53 @@ class Index:
         """
         with self._reading() as snapshot:
             return snapshot.facets.get(self._catalogue)
+
+    # --- the collection as a whole
+
+    def duplicates(self, level: Level | None = None, *, similarity: float | None = None) -> Duplicates:
+        """What the index holds twice: groups, whose level and similarity can be changed later.
+
+        `level` is `exact` (equal contents), `same` (the same image in another size or format; the default) or
+        `near` (similar embeddings: a cosine of `similarity`, by default 0.95). See
+        `genius.collection.duplicates`.
+        """
+        from genius.collection.duplicates import find_duplicates
+
+        with self._reading() as snapshot:
+            return find_duplicates(snapshot, self._catalogue, level, similarity)
+
+    def albums(self, n: int = 30, *, like: Iterable[Iterable[str] | Album] | None = None) -> Albums:
+        """The items in about n groups of what belongs together, each with a name and a cover.
+
+        `like` are earlier albums, or their ids: the new ones start from these. See
+        `genius.collection.albums`.
+        """
+        from genius.collection.albums import find_albums
+
+        with self._reading() as snapshot:
+            return find_albums(snapshot, self._catalogue, n, like)
+
+    def outliers(self, n: int = 50, *, pairs: int = 20_000, cache: Path | None = None) -> Outliers:
+        """The n oddest items, each with the reason: it is far from all others, its text does not fit its
+        image, or its image looks broken.
+
+        Images and texts of up to so many `pairs` are embedded apart, with features from `cache`. See
+        `genius.collection.outliers`.
+        """
+        from genius.collection.outliers import find_outliers
+
+        place = cache or pipeline.default_cache()
+        with self._reading() as snapshot:
+            encoder = partial(embed_items, self.model, place, 1)
+            return find_outliers(snapshot, self._catalogue, encoder, n, pairs)
+
+    def sample(self, n: int = 200, kind: SampleKind = "spread", *, seed: int = 0) -> list[Item]:
+        """n items that stand for all: `spread` out, `typical`, or `per-cell`; see
+        `genius.collection.samples`."""
+        from genius.collection.samples import take_sample
+
+        with self._reading() as snapshot:
+            return take_sample(snapshot, self._catalogue, n, kind, seed)
 
     @property
     def version(self) -> int:
@@ -464,44 +489,13 @@ class Index:
 
     # --- versions and locks
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[Snapshot]:
-        """The newest version; all that this thread reads from the catalogue within is of it.
+    def _reading(self) -> contextlib.AbstractContextManager[Snapshot]:
+        """The newest version; all that this thread reads from the catalogue within is of it."""
+        return self._versions.reading()
 
-        Nested, it is the outer one's version, as the files of an old version may be gone when they are opened
-        again.
-        """
-        if self._thread.snapshot is not None:
-            yield self._thread.snapshot
-            return
-        with contextlib.ExitStack() as stack:
-            with opening_segments(self.path):
-                stack.enter_context(self._catalogue.reading())
-                self._thread.snapshot = self._current()
-            stack.callback(setattr, self._thread, "snapshot", None)
-            yield self._thread.snapshot
-
-    def _current(self) -> Snapshot:
-        """The version that this thread is reading."""
-        with self._snapshot_lock:
-            self._snapshot = Snapshot.open(
-                self.path, self._catalogue, self.model, self._format, self._decoders, self._snapshot
-            )
-            return self._snapshot
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[SegmentWriter]:
-        """Be the only writer. Only the newest version tells which files nobody needs."""
-        if self._thread.snapshot is not None:
-            raise GeniusError(f"{self.path} is being read by this thread: change it after that")
-        if self._thread.writing:  # for instance by what supplies the items
-            raise GeniusError(f"{self.path} is being changed by this thread: change it after that")
-        with self._writer_lock, only_writer(self.path):
-            self._thread.writing = True
-            try:
-                yield SegmentWriter(self.path, self._catalogue, self._format, self.model.fingerprint)
-            finally:
-                self._thread.writing = False
+    def _writing(self) -> contextlib.AbstractContextManager[SegmentWriter]:
+        """Be the only writer."""
+        return self._versions.writing()
 
     def _item_encoder(
         self, cache: Path | None, workers: int

@@ -177,7 +177,9 @@ def merge(segments: Sequence[Segment], tombstones: np.ndarray) -> Merged:
 def concatenate(older: Block, newer: Block) -> Block:
     """The items of both blocks, one after another."""
     blocks = (older, newer)
-    embeddings = [block.embeddings[np.arange(len(block.item_keys))] for block in blocks]
+    # An index that keeps no embeddings has none of the older items.
+    width = older.embeddings.shape[1]
+    embeddings = [block.embeddings[np.arange(len(block.item_keys))][:, :width] for block in blocks]
     return Block(
         codes=np.concatenate([block.codes for block in blocks]),
         modality=np.concatenate([block.modality for block in blocks]),

@@ -23,6 +23,7 @@ from genius.index.hits import item_to_dict
 from genius.index.index import Index
 from genius.index.query import MAX_ID_LENGTH
 from genius.serve import openapi, responses, schemas, thumbnails
+from genius.serve.collection_routes import add_collection_routes
 from genius.serve.config import Settings
 from genius.serve.error_page import render_error
 from genius.serve.errors import ApiError, api_error, busy_error, internal_error
@@ -75,6 +76,7 @@ def create_app(index: Index, settings: Settings) -> ASGIApp:
     _add_error_handlers(app)
     _add_search_routes(app, service)
     _add_item_routes(app, service)
+    add_collection_routes(app, service.overview)
     _add_status_routes(app, service)
     add_pages(app)
     return GuardMiddleware(app, settings, metrics)

@@ -142,6 +142,11 @@ def plain(tag: str) -> dict[str, Any]:
     return _route(tag, _errors())
 
 
+def album() -> dict[str, Any]:
+    """GET /albums/{id}."""
+    return _route("collection", _errors(404))
+
+
 def metrics() -> dict[str, Any]:
     """GET /metrics."""
     answer = {"description": "The metrics.", "content": {"text/plain": {}}}

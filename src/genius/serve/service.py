@@ -22,6 +22,7 @@ from genius.serve.batching import Batcher, SearchJob, search_batch
 from genius.serve.config import Settings
 from genius.serve.errors import ApiError, timeout_error
 from genius.serve.metrics import Metrics
+from genius.serve.overview import Overview
 from genius.serve.schemas import ChangeRequest, NewItem, SearchRequest, decode_base64, vectors_of
 from genius.serve.thread_pool import ThreadPool
 from genius.serve.thumbnails import Thumbnail, ThumbnailCache, check_image
@@ -50,12 +51,14 @@ class Service:
         self._filters = ThreadPool(READERS, limits.queue, limits.seconds, "filtering")
         self._readers = ThreadPool(READERS, limits.queue, limits.seconds, "reading")
         self._writer = ThreadPool(1, limits.queue, limits.seconds, "writing")
+        self.overview = Overview(index, limits)
 
     def close(self) -> None:
         """Finish all accepted work."""
         self._filters.close()
         self._searches.close()
         self._readers.close()
+        self.overview.close()
         self._writer.close()
 
     @property

@@ -95,6 +95,11 @@ export async function cell(prefix, { samples = 0, children = 0, childSamples = 0
   return (await call(`/codes/${prefix}?${parameters}`, { signal })).json();
 }
 
+/** An answer on the collection as a whole: albums, duplicates, outliers, sample. */
+export async function collection(path, parameters = {}, signal = undefined) {
+  return (await call(`/${path}?${new URLSearchParams(parameters)}`, { signal })).json();
+}
+
 export const item = async (id) => (await call(`/items/${encodeURIComponent(id)}`)).json();
 
 /** Load an item's image into an <img>; where a token is needed, the image is fetched with it. */

@@ -2,22 +2,10 @@
 
 import { currentAddress } from "./address.js";
 import { $, setTitle } from "./dom.js";
-import { show as explore } from "./explore.js";
+import { show as overview } from "./collection.js";
 import { loadFacets, loadFacts } from "./facts.js";
 import { show as search, showFacets, start as startSearch } from "./search.js";
 import { show as view, start as startViewer } from "./viewer.js";
-
-const PREFIX = /^(?:(?:\*|\d+)(?:-\d+)*)?$/;
-
-/** The prefix in the path of an address, or null if it is none. */
-function parsePrefix(path) {
-  try {
-    const prefix = decodeURIComponent(path.slice("/explore/".length));
-    return PREFIX.test(prefix) ? prefix : null;
-  } catch {
-    return null; // a percent sign without a valid code behind it
-  }
-}
 
 function route() {
   const { path, parameters } = currentAddress();
@@ -31,7 +19,7 @@ function route() {
   }
   if (exploring) {
     setTitle("Explore");
-    explore(parsePrefix(path));
+    overview(path.slice("/explore/".length), parameters);
   } else {
     search(parameters);
   }

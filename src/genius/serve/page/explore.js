@@ -1,4 +1,4 @@
-// Explore: the collection as a tree of codes, from coarse to fine.
+// Codes: the collection as a tree of codes, from coarse to fine.
 
 import * as api from "./api.js";
 import { card, mosaic, MOSAIC_ITEMS } from "./cards.js";
@@ -25,7 +25,7 @@ function showCrumbs(prefix) {
   const codes = prefix ? prefix.split("-") : [];
   const prefixes = ["", ...codes.map((_, level) => codes.slice(0, level + 1).join("-"))];
   const links = prefixes.map((ancestor, depth) => make("li", {}, make("a", {
-    href: `#/explore/${ancestor}`,
+    href: `#/explore/${ancestor || "codes"}`,
     "data-prefix": ancestor,
     text: nameOf(ancestor),
     "aria-current": depth === prefixes.length - 1 ? "page" : null,
@@ -46,7 +46,7 @@ export async function show(prefix) {
   const controller = (running = new AbortController());
   clear(prefix ?? "");
   if (prefix === null) {
-    const showRoot = () => { location.hash = "#/explore"; };
+    const showRoot = () => { location.hash = "#/explore/codes"; };
     showError("This address names no code. One is written as in 0-17-3.", "Show the collection", showRoot);
     return;
   }
@@ -68,6 +68,12 @@ export async function show(prefix) {
   } finally {
     if (controller === running) $("cells").removeAttribute("aria-busy");
   }
+}
+
+/** Another view takes the place of the cells. */
+export function leave() {
+  running?.abort();
+  running = shown = null;
 }
 
 function clear(prefix) {

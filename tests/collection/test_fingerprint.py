@@ -1,0 +1,71 @@
+"""Fingerprints: copies of an image have about the same, other shots of it have not."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image, ImageEnhance
+
+from genius.collection.fingerprint import Fingerprint, copies, fingerprint, fingerprint_of
+from genius.data.records import ImageBytes
+from tests.collection.world import scene
+from tests.pictures import encoded
+
+
+def read(content: bytes) -> Fingerprint | None:
+    return fingerprint(ImageBytes(content))
+
+
+def turned(image: Image.Image) -> bytes:
+    """Stored on its side, with the tag that sets it upright."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    buffer = io.BytesIO()
+    image.transpose(Image.Transpose.ROTATE_90).save(buffer, "JPEG", exif=exif, quality=90)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_copies_are_recognised(seed: int) -> None:
+    image = scene(seed, 240, 180)
+    changed = {
+        "format": encoded(image, "JPEG", quality=40),
+        "size": encoded(image.resize((96, 72), Image.Resampling.LANCZOS), "JPEG"),
+        "crop": encoded(image.crop((7, 5, 7 + 228, 5 + 171))),
+        "other crop": encoded(image.crop((12, 0, 240, 171))),
+        "turned": turned(image),
+        "brighter": encoded(ImageEnhance.Brightness(image).enhance(1.25)),
+    }
+    pairs = copies([read(encoded(image)), *map(read, changed.values())])
+    missed = [name for place, name in enumerate(changed, 1) if [0, place] not in pairs.tolist()]
+    assert not missed
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_other_shots_and_other_colours_are_no_copies(seed: int) -> None:
+    image = scene(seed, 300, 200)
+    green, blue, red = image.split()
+    shots = [
+        image.crop((0, 0, 240, 160)),
+        image.crop((60, 40, 300, 200)),
+        Image.merge("RGB", (red, green, blue)),
+        image.transpose(Image.Transpose.FLIP_LEFT_RIGHT),
+        scene(seed + 100, 300, 200),
+    ]
+    assert not len(copies([fingerprint_of(shot) for shot in shots]))
+
+
+def test_flat_images_are_compared_by_their_colour() -> None:
+    shades = [Image.new("RGB", (40, 40), colour) for colour in ("white", "white", "black", "red", "#fdfdfd")]
+    assert copies([fingerprint_of(shade) for shade in shades]).tolist() == [[0, 1], [0, 4], [1, 4]]
+
+
+def test_what_cannot_be_read_is_no_copy() -> None:
+    broken = read(b"no image")
+    assert broken is None
+    assert copies([broken, broken]).shape == (0, 2)
+    whole = fingerprint_of(scene(1))
+    assert copies([whole, broken, whole]).tolist() == [[0, 2]]
+    assert isinstance(np.asarray(whole.bits), np.ndarray)
