@@ -27,6 +27,8 @@ from tests.oracles.beam import beam_search, ranked_items
 from tests.oracles.trie import Trie
 from tests.recipes import DECODED
 
+pytestmark = pytest.mark.long
+
 SCHEDULE = [4] * 4 + [8] * 8 + [16] * 4
 PRO = DECODED.replace("levels = 3\nsize = 16", f"levels = 16\nsizes = {SCHEDULE}") + (
     "[quantizer.distillation]\nweight = 10.0\n[decoder.geometric_fusion]\nweight = 10.0\n"
