@@ -206,9 +206,7 @@ class EncoderStage:
     def _fit_projections(self, features: Features) -> None:
         """Fit the projections on the features of training queries and items; a resumed run fits the same."""
         trained = [task.contents for task in self.train_tasks]
-        trained.append(
-            self.pool.contents[np.unique(np.concatenate([task.items for task in self.train_tasks]))]
-        )
+        trained.append(self.pool.contents[self._training_items])
         whitening = self.settings.heads.whitening
         for projection, table, kind in (
             (self.heads.image_projection, features.images, "image"),
@@ -282,14 +280,13 @@ class EncoderStage:
     def _fit_hubness(self) -> np.ndarray:
         """Fit what sets back hubs, if the heads have it; returns the embeddings that validation searches."""
         if self.settings.heads.hubness:
-            items = np.unique(np.concatenate([task.items for task in self.train_tasks]))
             random = np.random.default_rng([self.seed, 17])
             fit_bank(
                 self.heads.hubness,
                 [task for task in self.train_tasks if kind_of_query(task) == TEXT_QUERY],
                 lambda task, rows: self._instructed_queries(task, rows, random).together(),
                 self._training_blocks,
-                self.pool.modality[items],
+                self.pool.modality[self._training_items],
                 seed=self.seed,
             )
         embedded = self._embedded_val_items()
@@ -300,10 +297,14 @@ class EncoderStage:
         return embedded
 
     @cached_property
+    def _training_items(self) -> np.ndarray:
+        """The numbers [n] of the items that training queries ask for."""
+        return np.unique(np.concatenate([task.items for task in self.train_tasks]))
+
+    @cached_property
     def _training_blocks(self) -> torch.Tensor:
-        """The blocks [n, width] of training items, once heads are trained."""
-        items = np.unique(np.concatenate([task.items for task in self.train_tasks]))
-        chunks = np.array_split(items, -(-len(items) // BLOCK))
+        """The blocks [n, width] of these items, once heads are trained."""
+        chunks = np.array_split(self._training_items, -(-len(self._training_items) // BLOCK))
         return torch.cat([self._items(chunk).together() for chunk in chunks])
 
     def _embedded_val_items(self) -> np.ndarray:
