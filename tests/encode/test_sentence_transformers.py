@@ -127,7 +127,7 @@ def test_what_is_no_model_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "modules.json").write_text("{")
     with pytest.raises(InputError, match=r"modules\.json is damaged"):
         open_model(tmp_path)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # what the variable sets on import
     with pytest.raises(MissingError, match="download it and give its folder"):
         open_model("nobody/nothing-of-this-name")
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from genius.data.records import MODALITIES
-from genius.fit.kmeans import kmeans, means_by, nearest_centres
+from genius.fit.kmeans import kmeans, means_by
 from genius.progress import bar
 from genius.quantize.quantizer import Quantizer
 
@@ -80,9 +80,12 @@ def _residual_kmeans(
     left, books = residuals.copy(), []
     with bar("fitting codebooks", total=len(sizes), unit="levels") as shown:
         for size in sizes:
-            book, counts = kmeans(left, size, iterations=ITERATIONS, random=random)
+            book, own = kmeans(left, size, iterations=ITERATIONS, random=random)
+            counts = np.bincount(own, minlength=size)
             book *= (counts / (counts + SHRINKAGE)).astype(np.float32)[:, None]
-            left -= book[nearest_centres(left, book)[0]]
+            # By the code of the last iteration: to look for nearer ones costs a third of the time, and
+            # refining codes them anew.
+            left -= book[own]
             books.append(book)
             shown.advance(1)
     return books

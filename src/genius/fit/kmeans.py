@@ -13,8 +13,8 @@ PART = 4
 def kmeans(
     rows: np.ndarray, count: int, *, iterations: int, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`count` centres float32 [count, width] of the rows [n, width], n at least `count`, and how many rows
-    each is the mean of [count].
+    """`count` centres float32 [count, width] of the rows [n, width], n at least `count`, and the centre of
+    each row [n]: the one that it was nearest to before the centres moved to the means of their rows.
 
     Starts from rows drawn at random, and iterates over a part of the rows before all of them move the centres
     once; a centre that loses all its rows moves to the row that is farthest from its own centre. Ends early
@@ -22,27 +22,26 @@ def kmeans(
     """
     part = np.sort(random.choice(len(rows), min(PART * count, len(rows)), replace=False))
     centres = rows[np.sort(random.choice(part, count, replace=False))].astype(np.float32)
-    centres, counts = _lloyd(rows[part], centres, iterations)
-    return _lloyd(rows, centres, 1) if len(part) < len(rows) else (centres, counts)
+    centres, own = _lloyd(rows[part], centres, iterations)
+    return _lloyd(rows, centres, 1) if len(part) < len(rows) else (centres, own)
 
 
 def _lloyd(rows: np.ndarray, centres: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
-    """The centres [count, width] after so many iterations over the rows, and of how many rows each is."""
+    """The centres [count, width] after so many iterations over the rows, and the centre of each row [n]."""
     own, count = np.full(len(rows), -1), len(centres)
-    counts = np.zeros(count, np.int64)
     for _ in range(iterations):
         moved, scores = nearest_centres(rows, centres)
         if np.array_equal(moved, own):
             break
         own = moved
-        centres, counts = means_by(rows, own, centres), np.bincount(own, minlength=count)
-        empty = np.flatnonzero(counts == 0)
+        centres = means_by(rows, own, centres)
+        empty = np.flatnonzero(np.bincount(own, minlength=count) == 0)
         if len(empty):
             distance = 0.5 * np.einsum("ij,ij->i", rows, rows) - scores
             farthest = np.argsort(-distance, kind="stable")[: len(empty)]
             centres[empty] = rows[farthest]
-            counts[empty] = 1
-    return centres, counts
+            own[farthest] = empty
+    return centres, own
 
 
 def nearest_centres(rows: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
