@@ -3,10 +3,11 @@
     python benchmarks/outliers.py --tree TREE [--dataset flickr8k] [--foreign fashion] [--model photo]
     python benchmarks/outliers.py --tree TREE --split test --final
 
-The photos of a data set that its captions ask for (task 0) become pairs of image and caption. Of 1 % of them,
-half get the caption of another one, and in the place of the other half comes a picture of the foreign data
-set, once with a caption of its own (a foreign pair) and once without any. `genius outliers` lists the oddest
-3 % of the collection; the share of the planted ones among them is printed by kind, over several drawings.
+The photos of a data set that captions ask for (task 0) become two collections: pairs of image and caption,
+and photos alone. 1 % of each is odd. Of the pairs, half of these have the caption of another one, and in the
+place of the others comes a foreign pair: picture and text of another data set. Of the photos, foreign
+pictures. `genius outliers` lists the oddest 3 % of a collection; the share of the planted ones among them is
+printed by kind, over several drawings.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from genius.display import Table
 from genius.runtime import cores
 
 PLANTED, LISTED = 0.01, 0.03
-KINDS = ("wrong text", "foreign pair", "foreign picture")
+WRONG_TEXT, FOREIGN_PAIR, FOREIGN_PICTURE = KINDS = ("wrong text", "foreign pair", "foreign picture")
 DRAWINGS = 5
 
 
@@ -54,11 +55,11 @@ def main() -> None:
     listed: Counter[str] = Counter()
     planted: Counter[str] = Counter()
     for seed in range(DRAWINGS):
-        collection = plant(pairs, foreign, np.random.default_rng(seed))
-        planted.update(collection.odd.values())
-        listed.update(
-            collection.odd[id] for id in oddest(collection.items, options.model) if id in collection.odd
-        )
+        random = np.random.default_rng(seed)
+        for collection in (plant_pairs(pairs, foreign, random), plant_pictures(pairs, foreign, random)):
+            planted.update(collection.odd.values())
+            oddest = oddest_ids(collection.items, options.model)
+            listed.update(collection.odd[id] for id in oddest if id in collection.odd)
     rows: list[dict[str, Any]] = [
         {
             "kind": kind,
@@ -88,26 +89,37 @@ def captioned(tree: Tree, split: Split, dataset: str) -> list[Item]:
     return [Item(item.id, texts[item.id], item.image) for item in tree.pool(task, split) if item.id in texts]
 
 
-def plant(pairs: list[Item], foreign: list[Item], random: np.random.Generator) -> Planted:
-    """The pairs, with odd ones among them."""
-    count = max(2, round(PLANTED * len(pairs)))
-    places = random.choice(len(pairs), count, replace=False).tolist()
-    strangers = iter(random.permutation(len(foreign)).tolist())
+def plant_pairs(pairs: list[Item], foreign: list[Item], random: np.random.Generator) -> Planted:
+    """The pairs, some of them with the text of another one or from elsewhere altogether."""
     items, odd = list(pairs), {}
-    for turn, place in enumerate(places):
-        item = pairs[place]
-        kind = KINDS[0] if turn < count // 2 else KINDS[1 + turn % 2]
-        if kind == KINDS[0]:
-            other = pairs[(place + 1 + int(random.integers(len(pairs) - 1))) % len(pairs)]
-            items[place] = Item(item.id, other.text, item.image)
-        else:
-            stranger = foreign[next(strangers)]
-            items[place] = Item(item.id, stranger.text if kind == KINDS[1] else None, stranger.image)
+    for turn, (place, stranger) in enumerate(_chosen(pairs, foreign, random)):
+        item, kind = pairs[place], KINDS[turn % 2]
+        other = pairs[(place + 1 + int(random.integers(len(pairs) - 1))) % len(pairs)]
+        text, image = (other.text, item.image) if kind == WRONG_TEXT else (stranger.text, stranger.image)
+        items[place] = Item(item.id, text, image)
         odd[item.id] = kind
     return Planted(items, odd)
 
 
-def oddest(items: list[Item], model: str) -> list[str]:
+def plant_pictures(pairs: list[Item], foreign: list[Item], random: np.random.Generator) -> Planted:
+    """The images of the pairs, some of them from elsewhere."""
+    items = [Item(pair.id, image=pair.image) for pair in pairs]
+    odd = {}
+    for place, stranger in _chosen(pairs, foreign, random):
+        items[place] = Item(items[place].id, image=stranger.image)
+        odd[items[place].id] = FOREIGN_PICTURE
+    return Planted(items, odd)
+
+
+def _chosen(pairs: list[Item], foreign: list[Item], random: np.random.Generator) -> list[tuple[int, Item]]:
+    """The places of odd items, each with a foreign item."""
+    count = max(2, round(PLANTED * len(pairs)))
+    places = random.choice(len(pairs), count, replace=False).tolist()
+    strangers = random.choice(len(foreign), count, replace=False).tolist()
+    return [(place, foreign[stranger]) for place, stranger in zip(places, strangers, strict=True)]
+
+
+def oddest_ids(items: list[Item], model: str) -> list[str]:
     """The ids of the oddest items, by the command's own rule."""
     with (
         tempfile.TemporaryDirectory(prefix="genius-bench-") as folder,
