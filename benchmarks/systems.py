@@ -9,6 +9,8 @@ The rows are those of benchmarks/systems.toml (--rows). Row by row it trains wha
 seed in local pools, the union pool and pools of unseen items, and prints the tables. Stages that rows have
 in common are trained once. Killed, it goes on where it was: checkpoints, models and figures (a JSON line for
 each row, seed and pool) are kept in --work. With --budget it stops before a row that it would not finish.
+Figures are small: with --figures they are kept elsewhere (research/systems holds those that were measured so
+far), so that another machine goes on where this one stopped.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ def main() -> None:
     add_tree(parser)
     parser.add_argument("--rows", type=Path, default=ROWS, help="default: benchmarks/systems.toml")
     parser.add_argument("--work", type=Path, default=ROOT / "out" / "systems", help="where all is kept")
+    parser.add_argument("--figures", type=Path, help="where figures are kept (default: with the rest)")
     parser.add_argument("--only", nargs="+", metavar="ROW", help="these rows, by name")
     parser.add_argument("--plan", action="store_true", help="print what would be done, and stop")
     parser.add_argument("--table", action="store_true", help="print the tables of what is measured, and stop")
@@ -74,7 +77,7 @@ def main() -> None:
     if not options.table:
         bench.run(chosen, options.budget)
     text = print_tables(rows, bench.records(rows))
-    (options.work / f"tables-{bench.split}.md").write_text(text, "utf-8")
+    ((options.figures or options.work) / f"tables-{bench.split}.md").write_text(text, "utf-8")
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class SystemBench:
         self.tree, self.work, self.sample = Tree(options.tree), options.work, options.queries
         self.split: Split = "test" if options.final else "val"
         self.recipes = RowRecipes(self.tree)
-        self.figures = FigureFile(self.work / f"figures-{self.split}.jsonl")
+        self.figures = FigureFile((options.figures or self.work) / f"figures-{self.split}.jsonl")
         self._rows = rows
 
     def seed_runs(self, row: Row) -> Iterator[SeedRun]:

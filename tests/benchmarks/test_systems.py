@@ -113,6 +113,12 @@ def test_every_row_is_trained_measured_and_kept(
     monkeypatch.setattr("genius.train.run.train_model", None)
     assert run("systems", *arguments, "--table") == run("systems", *arguments) == printed
     assert (work / "tables-val.md").read_text() in printed
+    # Figures alone are enough for another machine.
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "figures-val.jsonl").write_text((work / "figures-val.jsonl").read_text())
+    elsewhere = ("--tree", tree, "--rows", rows, "--work", tmp_path / "elsewhere", "--figures", kept)
+    assert run("systems", *elsewhere) == printed
     (model,) = (work / "models").glob("*-structured-0-*")
     evaluation = evaluate_model(
         tree, model, split="val", cache=pipeline.default_cache(), pools=("unseen", "union")
