@@ -29,7 +29,7 @@ from genius.display import Table
 from genius.runtime import cores
 
 PLANTED, LISTED = 0.01, 0.03
-WRONG_TEXT, FOREIGN_PAIR, FOREIGN_PICTURE = KINDS = ("wrong text", "foreign pair", "foreign picture")
+WRONG_TEXT, FOREIGN_PAIR, FOREIGN_IMAGE = KINDS = ("wrong text", "foreign pair", "foreign picture")
 DRAWINGS = 5
 
 
@@ -56,7 +56,7 @@ def main() -> None:
     planted: Counter[str] = Counter()
     for seed in range(DRAWINGS):
         random = np.random.default_rng(seed)
-        for collection in (plant_pairs(pairs, foreign, random), plant_pictures(pairs, foreign, random)):
+        for collection in (plant_pairs(pairs, foreign, random), plant_images(pairs, foreign, random)):
             planted.update(collection.odd.values())
             oddest = oddest_ids(collection.items, options.model)
             listed.update(collection.odd[id] for id in oddest if id in collection.odd)
@@ -101,13 +101,13 @@ def plant_pairs(pairs: list[Item], foreign: list[Item], random: np.random.Genera
     return Planted(items, odd)
 
 
-def plant_pictures(pairs: list[Item], foreign: list[Item], random: np.random.Generator) -> Planted:
+def plant_images(pairs: list[Item], foreign: list[Item], random: np.random.Generator) -> Planted:
     """The images of the pairs, some of them from elsewhere."""
     items = [Item(pair.id, image=pair.image) for pair in pairs]
     odd = {}
     for place, stranger in _chosen(pairs, foreign, random):
         items[place] = Item(items[place].id, image=stranger.image)
-        odd[items[place].id] = FOREIGN_PICTURE
+        odd[items[place].id] = FOREIGN_IMAGE
     return Planted(items, odd)
 
 
