@@ -145,10 +145,10 @@ def test_a_photo_and_the_same_photo_with_a_caption_rank_near_one_another(
         items += [Item(colour, None, image), Item(f"{colour} captioned", f"My {colour} square.", image)]
     with Index.create(tmp_path / "index", model) as made:
         made.add(items)
-        images = [Query(image=ImageFile(str(tmp_path), f"{colour}.png")) for colour in colours]
+        queries: list[str | Query] = [f"a {colour} square" for colour in colours]
+        queries += [Query(image=ImageFile(str(tmp_path), f"{colour}.png")) for colour in colours]
         rankings = [
-            [hit.item.modality.value for hit in made.search(query, want="image", k=16)]
-            for query in (*(f"a {colour} square" for colour in colours), *images)
+            [hit.item.modality.value for hit in made.search(query, want="image", k=16)] for query in queries
         ]
     assert {len(kinds) for kinds in rankings} == {16}
     # What a tiny model finds differs from processor to processor: some queries may have one kind first.
