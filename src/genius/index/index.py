@@ -66,6 +66,7 @@ from genius.index.searcher import Searcher
 from genius.index.segments import KeptEmbeddings, SegmentFormat
 from genius.index.snapshot import Snapshot, create_index_folder
 from genius.index.sources import attach
+from genius.index.split import SplitReport, split_index
 from genius.index.versions import Versions
 from genius.index.writer import Compacted, SegmentWriter
 from genius.model import DEFAULT, Model, model_folder
@@ -292,8 +293,13 @@ class Index:
 
     def __iter__(self) -> Iterator[Item]:
         """All items, in the order in which they were added, of the version at the start of the iteration."""
-        entries = self._catalogue.walk() if self._versions.is_reading else self._catalogue.snapshot()
-        return (item_of(entry, self._catalogue.path) for _, entry in entries)
+        return self.items()
+
+    def items(self, filter: Mapping[str, Any] | None = None) -> Iterator[Item]:
+        """The same of the items that fulfil a filter, one at a time, however many there are."""
+        wanted = None if filter is None else filters.condition(filter)
+        walk = self._catalogue.walk if self._versions.is_reading else self._catalogue.snapshot
+        return (item_of(entry, self._catalogue.path) for _, entry in walk(wanted))
 
     def page(self, after: int = 0, most: int = 100) -> list[tuple[int, Item]]:
         """The next items after an item key (0 at first), each with its own key."""
@@ -384,6 +390,17 @@ class Index:
 
         with self._reading() as snapshot:
             return take_sample(snapshot, self._catalogue, n, kind, seed)
+
+    # --- other indexes, and files; `genius.merge` makes one index of several
+
+    def split(
+        self, filter: Mapping[str, Any], out: Path | str, *, rest: Path | str | None = None
+    ) -> SplitReport:
+        """Make an index at `out` of the items that fulfil a filter, and one at `rest` of the others.
+
+        Nothing is encoded again, and this index stays as it is. See `genius.index.split`.
+        """
+        return split_index(self.path, filter, out, rest)
 
     @property
     def version(self) -> int:
