@@ -18,8 +18,7 @@ from genius.data.records import ImageBytes, ImageFile, ImageInTar, Item
 from genius.errors import InputError, MissingError
 from genius.index.stored_items import open_stored_items
 from tests.index.made_up import made_up_items
-from tests.index.made_up_index import encode, open_made_up
-from tests.index.test_merge import made
+from tests.index.made_up_index import encode, made, open_made_up
 
 FORMATS = ["items.jsonl", "items.ndjson.gz", "items.parquet"]
 METADATA: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -27,24 +27,9 @@ from genius.index.snapshot import create_index_folder
 from genius.index.stored_items import open_stored_items
 from genius.model import Model
 from tests.index.made_up import GIVEN, made_up_items
-from tests.index.made_up_index import MadeUpIndex, MadeUpModel, encode, open_made_up
+from tests.index.made_up_index import MadeUpIndex, MadeUpModel, encode, made, open_made_up
 
 FILTERS: tuple[dict[str, Any] | None, ...] = (None, {"even": True}, {"number": {"$lt": 9}})
-
-
-def made(path: Path, items: Iterable[Item] = (), embeddings: KeptEmbeddings = "int8") -> Path:
-    """An index of these items, added one after another, so that it has several segments."""
-    settings = {
-        "model": {"path": "", "fingerprint": MadeUpModel.fingerprint},
-        "codes": asdict(replace(GIVEN, embeddings=embeddings)),
-    }
-    create_index_folder(path, settings)
-    with open_made_up(path) as index:
-        waiting = list(items)
-        while waiting:
-            index.add(waiting[: (count := 1 + len(waiting) // 2)])
-            waiting = waiting[count:]
-    return path
 
 
 def answers(index: MadeUpIndex) -> list[Any]:
@@ -132,7 +117,7 @@ def test_empty_indexes_are_merged(tmp_path: Path) -> None:
 
 def test_ids_that_collide_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter(f"2024-05-0{day}" for day in range(1, 10))
-    monkeypatch.setattr(catalogue, "now", lambda: next(times))
+    monkeypatch.setattr(catalogue, "now", lambda **_: next(times))
     old, new = tmp_path / "old", tmp_path / "new"
     with open_made_up(old) as index:
         index.add([Item("a", "old a"), Item("b", "old b"), Item("c", "old c")])  # May 1st

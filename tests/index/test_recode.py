@@ -21,8 +21,7 @@ from genius.index.inspect import describe
 from genius.index.item_encoder import EncodedItems, EncodeItems
 from genius.model import Model
 from tests.index.made_up import GIVEN, made_up_items
-from tests.index.made_up_index import MadeUpModel, encode, open_made_up
-from tests.index.test_merge import made
+from tests.index.made_up_index import MadeUpModel, encode, made, open_made_up
 
 
 class NewModel(MadeUpModel):

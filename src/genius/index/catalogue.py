@@ -75,9 +75,9 @@ class SegmentEntry:
     fingerprint: str
 
 
-def now() -> str:
-    """The time in UTC; such texts sort by time."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+def now(*, exact: bool = False) -> str:
+    """The time in UTC, in seconds or exactly; such texts sort by time."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds" if exact else "seconds")
 
 
 class Catalogue(Database):
@@ -374,7 +374,7 @@ class Catalogue(Database):
             self._execute_many(INSERT_ITEM, added)
             if added:
                 self._query(_ADDITIONS)
-                self._query("INSERT INTO additions VALUES (?, ?)", state.next_key, now())
+                self._query("INSERT INTO additions VALUES (?, ?)", state.next_key, now(exact=True))
             self._execute_many("DELETE FROM segments WHERE number = ?", [(number,) for number in merged])
             self._execute_many("DELETE FROM tombstones WHERE item_key = ?", [(key,) for key in dropped])
             if segment is not None:

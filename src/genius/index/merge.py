@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from genius.errors import InputError, MismatchError
+from genius.errors import DamagedError, InputError, MismatchError
 from genius.index.assembly import ChosenItems, new_index_folder, refuse_existing, write_index
 from genius.index.stored_items import StoredItems, open_stored_items
 from genius.model import model_folder
@@ -96,7 +96,8 @@ def _collisions(sources: Sequence[StoredItems]) -> dict[str, Places]:
         np.fromiter((hash(id) for _, id in source.catalogue.walk_ids()), np.int64) for source in sources
     ]
     for source, own in zip(sources, hashes, strict=True):
-        assert len(own) == len(source.keys)
+        if len(own) != len(source):
+            raise DamagedError(f"{source.path}: no segment holds some of its items: make the index again")
     values, counts = np.unique(np.concatenate(hashes), return_counts=True)
     repeated = values[counts > 1]
     places: dict[str, Places] = {}

@@ -16,7 +16,7 @@ from genius.errors import InputError, translate_disk_errors
 from genius.index.catalogue import Catalogue
 from genius.index.entries import item_of
 from genius.index.ingest import Added
-from genius.index.segments import KeptEmbeddings
+from genius.index.segments import SegmentFormat
 from genius.index.snapshot import create_index_folder, index_settings, is_index
 from genius.model import Model
 
@@ -26,7 +26,7 @@ CHUNK = 512
 """How many items are compared with the new catalogue at a time."""
 
 
-def begin_recoding(old: Catalogue, model: Model, out: Path, embeddings: KeptEmbeddings | None) -> None:
+def begin_recoding(old: Catalogue, model: Model, out: Path, format: SegmentFormat) -> None:
     """Make an empty index at `out` for the items of a catalogue, unless it was begun already.
 
     Raises InputError if something else stands there.
@@ -38,15 +38,15 @@ def begin_recoding(old: Catalogue, model: Model, out: Path, embeddings: KeptEmbe
         )
     origin = str(old.path.parent.resolve())
     if is_index(out):
-        _check_begun(out, origin, embeddings)
+        _check_begun(out, origin, format)
         return
     model.prepare()
-    settings = index_settings(model, embeddings or old.settings()["codes"]["embeddings"])
+    settings = index_settings(model, format)
     with translate_disk_errors(out, "made"):
         create_index_folder(out, {**settings, "sources": old.sources(), ORIGIN: origin})
 
 
-def _check_begun(out: Path, origin: str, embeddings: KeptEmbeddings | None) -> None:
+def _check_begun(out: Path, origin: str, format: SegmentFormat) -> None:
     catalogue = Catalogue(out)
     try:
         settings = catalogue.settings()
@@ -56,7 +56,7 @@ def _check_begun(out: Path, origin: str, embeddings: KeptEmbeddings | None) -> N
     if begun_from != origin:
         what = "an index of its own" if begun_from is None else f"what {begun_from} was moved to"
         raise InputError(f"is {what}, and does not come from {origin}: choose another place", path=out)
-    if embeddings not in (None, kept):
+    if kept != format.embeddings:
         raise InputError(f"was begun with the embeddings {kept}: choose another place", path=out)
 
 

@@ -25,7 +25,6 @@ from genius.index.query_batch import StoredItem
 from genius.index.searcher import Searcher
 from genius.index.segments import (
     FOLDER,
-    KeptEmbeddings,
     Segment,
     SegmentFormat,
     gather_codes,
@@ -49,17 +48,11 @@ def is_index(path: Path | str) -> bool:
     return Path(path, FILE).is_file()
 
 
-def segment_format(model: Model, kept: KeptEmbeddings) -> SegmentFormat:
-    """What the segments of a model's index are made of."""
-    space = model.code_space
-    return SegmentFormat(space.sizes, space.semantic, space.modality_code == "given", kept)
-
-
-def index_settings(model: Model, kept: KeptEmbeddings) -> dict[str, Any]:
+def index_settings(model: Model, format: SegmentFormat) -> dict[str, Any]:
     """What a new index is made with."""
     return {
         "model": describe_model(model),
-        "codes": asdict(segment_format(model, kept)),
+        "codes": asdict(format),
         "width": model.width,
         "sources": [],
         "made_by": f"genius {__version__}",
