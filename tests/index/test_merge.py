@@ -63,6 +63,12 @@ def compacted(path: Path) -> list[Any]:
         return answers(index)
 
 
+def fingerprints(path: Path) -> list[str]:
+    """Of the segments, and so of every byte of codes and embeddings."""
+    with open_stored_items(path) as stored:
+        return [segment.fingerprint for segment in stored.segments]
+
+
 ITEMS = made_up_items(24)
 
 
@@ -80,11 +86,7 @@ def test_a_merged_index_equals_one_built_at_once(
     assert report.items == 24 and report.from_each == tuple(sizes) and not report.collisions
     at_once = made(tmp_path / "at once", ITEMS, embeddings)
     assert answers_at(tmp_path / "merged") == compacted(at_once)
-    fingerprints = []
-    for path in (tmp_path / "merged", at_once):
-        with open_stored_items(path) as stored:
-            fingerprints.append([segment.fingerprint for segment in stored.segments])
-    assert fingerprints[0] == fingerprints[1]  # the same bytes, too
+    assert fingerprints(tmp_path / "merged") == fingerprints(at_once)  # the same bytes, too
 
 
 def test_removed_and_changed_items_are_merged_as_they_are(tmp_path: Path) -> None:
@@ -263,9 +265,11 @@ def test_split_and_merged_again_it_is_the_same(kinds: list[str], wanted: str) ->
                     index.split({"kind": wanted}, home / "part", rest=home / "rest")
                 return
             index.split({"kind": wanted}, home / "part", rest=home / "rest")
+            index.compact()
         for number, order in enumerate((("part", "rest"), ("rest", "part"))):
             merge([home / name for name in order], home / str(number))
             assert answers_at(home / str(number)) == before
+            assert fingerprints(home / str(number)) == fingerprints(path)
 
 
 class SameCodes(MadeUpIndex):

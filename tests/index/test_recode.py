@@ -149,6 +149,9 @@ def test_an_image_that_is_gone_is_a_failure(tmp_path: Path) -> None:
         (tmp_path / "a.jpg").write_bytes(b"a")  # it is back
         report = index.recode(NEW, tmp_path / "new")
         assert (report.added, report.known, report.failures.count) == (1, 2, 0)
+        (tmp_path / "b.jpg").unlink()  # what has moved is not opened again
+        report = index.recode(NEW, tmp_path / "new")
+        assert (report.added, report.known, report.failures.count) == (0, 3, 0)
 
 
 def test_instructions_and_sources_move_too(tmp_path: Path) -> None:
