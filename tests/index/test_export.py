@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import genius
 from genius.data.records import ImageBytes, ImageFile, ImageInTar, Item
 from genius.errors import InputError, MissingError
+from genius.index import stored_items
 from genius.index.stored_items import open_stored_items
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import encode, made, open_made_up
@@ -42,6 +44,14 @@ ODD = [
     Item("-", "=1+1", None, {}),
     Item("1e5", "\u00e9 e\u0301 🦊", None, {"whole": 1.5}),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_chunks() -> Iterator[None]:
+    """So that items come in several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored_items, "CHUNK", 4)
+        yield
 
 
 def fields(item: Item) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import genius
 from genius.data.records import Item
 from genius.errors import InputError, MismatchError
-from genius.index import assembly, catalogue
+from genius.index import assembly, catalogue, stored_items
 from genius.index.catalogue import Catalogue
 from genius.index.inspect import describe
 from genius.index.item_encoder import EncodedItems, EncodeItems
@@ -30,6 +30,14 @@ from tests.index.made_up import GIVEN, made_up_items
 from tests.index.made_up_index import MadeUpIndex, MadeUpModel, encode, made, open_made_up
 
 FILTERS: tuple[dict[str, Any] | None, ...] = (None, {"even": True}, {"number": {"$lt": 9}})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_chunks() -> Iterator[None]:
+    """So that items come in several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored_items, "CHUNK", 4)
+        yield
 
 
 def answers(index: MadeUpIndex) -> list[Any]:
