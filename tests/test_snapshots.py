@@ -107,6 +107,7 @@ def parsed(text: str) -> list[Any]:
 def test_json_outputs(home: Path, coded_model: Path, miniature: Path) -> None:
     commands: dict[str, tuple[str | Path, ...]] = {
         "search": ("search", home / "index", "red", "-k", "100"),
+        "list": ("list", home / "index"),
         "show index": ("show", home / "index"),
         "show model": ("show", coded_model),
         "show collection": ("show", miniature),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from genius.errors import DamagedError, GeniusError, InputError, MismatchError, MissingError
     from genius.index.hits import Hit, Hits
     from genius.index.index import Index
+    from genius.index.merge import merge
     from genius.model import Model
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ _HOMES = {
     "Model": "genius.model",
     "Query": "genius.data.records",
     "Vectors": "genius.data.records",
+    "merge": "genius.index.merge",
     "read": "genius.data.read",
 }
 
@@ -59,6 +61,7 @@ __all__ = [
     "Query",
     "Vectors",
     "__version__",
+    "merge",
     "read",
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from genius.decode.geometry import Geometry
 from genius.index.catalogue import Catalogue
 from genius.index.index import Index
 from genius.index.item_encoder import EncodedItems, EncodeItems
+from genius.index.segments import KeptEmbeddings
 from genius.index.snapshot import create_index_folder, is_index
 from genius.model import Model
 from genius.quantize.quantizer import Quantizer
@@ -111,6 +112,21 @@ def open_made_up(path: Path) -> MadeUpIndex:
     if not is_index(path):
         create_index_folder(path, {"model": {"path": "", "fingerprint": ""}, "codes": asdict(GIVEN)})
     return MadeUpIndex(path, Catalogue(path), cast(Model, MadeUpModel()))
+
+
+def made(path: Path, items: Iterable[Item] = (), embeddings: KeptEmbeddings = "int8") -> Path:
+    """An index of these items, added one after another, so that it has several segments."""
+    settings = {
+        "model": {"path": "", "fingerprint": MadeUpModel.fingerprint},
+        "codes": asdict(replace(GIVEN, embeddings=embeddings)),
+    }
+    create_index_folder(path, settings)
+    with open_made_up(path) as index:
+        waiting = list(items)
+        while waiting:
+            index.add(waiting[: (count := 1 + len(waiting) // 2)])
+            waiting = waiting[count:]
+    return path
 
 
 def scores_for_text(items: Mapping[str, Item], text: str) -> dict[str, float]:

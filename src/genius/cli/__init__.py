@@ -20,11 +20,15 @@ from genius.cli import (
     duplicates,
     encode,
     evaluate,
+    export,
     fetch,
     fit,
     import_model,
     index,
+    listing,
+    merge,
     outliers,
+    recode,
     sample,
     search,
     serve,
@@ -52,10 +56,14 @@ for command in (
     index,
     change,
     search,
+    listing,
     albums,
     duplicates,
     outliers,
     sample,
+    merge,
+    export,
+    recode,
     serve,
     evaluate,
     bench,
@@ -66,7 +74,7 @@ for command in (
 
 STOPPED = 130
 """The exit code after Ctrl-C."""
-RESUMABLE = ("index", "add", "encode", "train", "demo")
+RESUMABLE = ("index", "add", "encode", "train", "demo", "recode", "export")
 """Commands that go on where they were stopped, if they are run again."""
 
 

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
 IndexPath = Annotated[Path, typer.Argument(help="The index.")]
 ModelPath = Annotated[Path | None, typer.Option("--model", "-m", help="The index's model, if it was moved.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        "--filter",
+        help="Only items with such metadata: 'brand=acme', 'price<50', 'colour in red,blue'; repeatable.",
+        show_default=False,
+    ),
+]
 Sheet = Annotated[Path | None, typer.Option(help="Write the images with captions to this PNG file.")]
 
 

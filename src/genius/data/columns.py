@@ -22,6 +22,9 @@ IMAGE_NAMES = (
 )
 _CONTENT_NAMES = (*TEXT_NAMES, *TITLE_NAMES, *DESCRIPTION_NAMES, *IMAGE_NAMES)
 _FIELDS = ("id", "text", "image")
+CODE_COLUMN, EMBEDDING_COLUMN = "genius_code", "genius_embedding"
+EXPORTED_COLUMNS = frozenset((CODE_COLUMN, EMBEDDING_COLUMN))
+"""What an export of an index adds to its items; readers leave it out, as another index has its own."""
 MEMORISED = 256
 """Of so many different sets of names, the columns are kept."""
 
@@ -94,6 +97,11 @@ class ContentColumns:
     def all(self) -> frozenset[str | None]:
         """The names of these columns; every other column is metadata."""
         return frozenset((self.id, *self.texts, self.image))
+
+    @cached_property
+    def no_metadata(self) -> frozenset[str | None]:
+        """The names of columns that are no metadata by themselves."""
+        return self.all | EXPORTED_COLUMNS | {"metadata"}
 
 
 def _locate(columns: Columns, names: tuple[str, ...]) -> ContentColumns:

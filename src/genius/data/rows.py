@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -54,8 +55,8 @@ def row_to_change(row: Mapping[str, Any], columns: Columns, root: str) -> Row:
 
 
 def _metadata(row: Mapping[str, Any], content: ContentColumns) -> dict[str, Scalar]:
-    known = content.all
-    metadata = scalars((key, value) for key, value in row.items() if key not in known and key != "metadata")
+    others = content.no_metadata
+    metadata = scalars((key, value) for key, value in row.items() if key not in others)
     return metadata | _nested_metadata(row.get("metadata"))
 
 
@@ -108,6 +109,9 @@ def _path_below(root: str, path: str) -> str:
 def _nested_metadata(value: Any) -> dict[str, Scalar]:
     if value is None or value == "":
         return {}
+    if isinstance(value, str) and value.startswith("{"):  # where columns have types, as in Parquet
+        with contextlib.suppress(orjson.JSONDecodeError):
+            value = orjson.loads(value)
     if not isinstance(value, Mapping):
         raise InputError(f"field 'metadata' should be an object, but is a {type(value).__name__}")
     return scalars(value.items())

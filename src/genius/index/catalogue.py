@@ -8,6 +8,7 @@ an item in the segments; it is never used twice, so an item that is replaced or 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -26,6 +27,8 @@ FILE = "catalogue.sqlite"
 FORMAT = 2
 APPLICATION = 0x67656E69  # by which `file` and we recognise the database
 
+_ADDITIONS = "CREATE TABLE IF NOT EXISTS additions (first_key INTEGER PRIMARY KEY, at TEXT NOT NULL) STRICT"
+"""When items were added: at a time those from its first key on. Catalogues of older releases lack it."""
 _SCHEMA = f"""
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE state (
@@ -41,6 +44,7 @@ CREATE TABLE items (
 CREATE TABLE tombstones (item_key INTEGER PRIMARY KEY) STRICT;
 CREATE TABLE images (image_hash BLOB PRIMARY KEY, content BLOB NOT NULL) STRICT;
 CREATE TABLE instructions (text TEXT PRIMARY KEY, want INTEGER NOT NULL) STRICT;
+{_ADDITIONS};
 INSERT INTO state VALUES (0, 1, 1);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {FORMAT};
@@ -49,6 +53,8 @@ FILTER_SECONDS = 60.0
 """How long a filter may take by default."""
 _ENTRY = ", ".join(COLUMNS)
 _LISTED = "IN (SELECT value FROM json_each(?))"
+INSERT_ITEM = f"INSERT INTO items (item_key, {_ENTRY}) VALUES ({', '.join('?' * (1 + len(COLUMNS)))})"
+"""Adds what `item_row` gives."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,11 @@ class SegmentEntry:
     number: int
     items: int
     fingerprint: str
+
+
+def now(*, exact: bool = False) -> str:
+    """The time in UTC, in seconds or exactly; such texts sort by time."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds" if exact else "seconds")
 
 
 class Catalogue(Database):
@@ -261,17 +272,39 @@ class Catalogue(Database):
         """Known instructions, and the number of the modality that each asks for."""
         return dict(self._query("SELECT text, want FROM instructions"))
 
-    def walk(self) -> Iterator[tuple[int, Entry]]:
-        """Every key with its item, in the order of keys, a thousand at a time."""
+    def additions(self) -> list[tuple[int, str]]:
+        """When items were added, or got another text or image: first keys, rising, each with its time."""
+        if not self._query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'additions'"):
+            return []
+        return self._query("SELECT first_key, at FROM additions ORDER BY first_key")
+
+    def image_content(self, image_hash: bytes) -> bytes | None:
+        """The bytes of an image that is kept here."""
+        rows = self._query("SELECT content FROM images WHERE image_hash = ?", image_hash)
+        return bytes(rows[0][0]) if rows else None
+
+    def walk(self, condition: Condition | None = None) -> Iterator[tuple[int, Entry]]:
+        """Every key with its item, in the order of keys; of those that fulfil a condition."""
         last = 0
-        while page := self.after(last, 1000):
+        while page := self.after(last, 1000, condition):
             yield from page
             last = page[-1][0]
 
-    def after(self, item_key: int, most: int) -> list[tuple[int, Entry]]:
-        """The next keys after this one, with their items, at most so many."""
-        query = f"SELECT item_key, {_ENTRY} FROM items WHERE item_key > ? ORDER BY item_key LIMIT ?"
-        return [(key, Entry(*fields)) for key, *fields in self._query(query, item_key, most)]
+    def after(self, item_key: int, most: int, condition: Condition | None = None) -> list[tuple[int, Entry]]:
+        """The next keys after this one, with their items, at most so many; those that fulfil a condition."""
+        where, values = ("1", ()) if condition is None else (condition.sql, condition.values)
+        query = (
+            f"SELECT item_key, {_ENTRY} FROM items WHERE item_key > ? AND {where} ORDER BY item_key LIMIT ?"
+        )
+        return [(key, Entry(*fields)) for key, *fields in self._query(query, item_key, *values, most)]
+
+    def walk_ids(self) -> Iterator[tuple[int, str]]:
+        """Every key with its id, in the order of keys."""
+        query = "SELECT item_key, id FROM items WHERE item_key > ? ORDER BY item_key LIMIT 10000"
+        last = 0
+        while rows := self._query(query, last):
+            yield from rows
+            last = rows[-1][0]
 
     def metadata(self, step: int = 1) -> Iterator[list[str]]:
         """The metadata of the items whose keys are multiples of `step`, as JSON, a thousand at a time."""
@@ -284,12 +317,14 @@ class Catalogue(Database):
             yield [metadata for _, metadata in rows]
             last = rows[-1][0]
 
-    def snapshot(self) -> Iterator[tuple[int, Entry]]:
+    def snapshot(self, condition: Condition | None = None) -> Iterator[tuple[int, Entry]]:
         """What `walk` gives, all of the current version however long it takes: by a connection of its own."""
+        where, values = ("1", ()) if condition is None else (condition.sql, condition.values)
+        query = f"SELECT item_key, {_ENTRY} FROM items WHERE {where} ORDER BY item_key"
         connection = self._connect()
         try:
             with self._translated():
-                cursor = connection.execute(f"SELECT item_key, {_ENTRY} FROM items ORDER BY item_key")
+                cursor = connection.execute(query, values)
             while True:
                 with self._translated():
                     rows = cursor.fetchmany(1000)
@@ -331,13 +366,15 @@ class Catalogue(Database):
             dropped: the keys in those that no longer stand for an item.
         """
         state = self.state()
-        added = [(state.next_key + place, *_fields(entry)) for place, entry in enumerate(entries)]
+        added = [item_row(state.next_key + place, entry) for place, entry in enumerate(entries)]
         changed = [(entry.metadata, entry.content_hash, key) for key, entry in (revised or {}).items()]
         with self._transaction("BEGIN IMMEDIATE"):
             self._bury(replaced)
             self._execute_many("UPDATE items SET metadata = ?, content_hash = ? WHERE item_key = ?", changed)
-            marks = ", ".join("?" * (1 + len(COLUMNS)))
-            self._execute_many(f"INSERT INTO items (item_key, {_ENTRY}) VALUES ({marks})", added)
+            self._execute_many(INSERT_ITEM, added)
+            if added:
+                self._query(_ADDITIONS)
+                self._query("INSERT INTO additions VALUES (?, ?)", state.next_key, now(exact=True))
             self._execute_many("DELETE FROM segments WHERE number = ?", [(number,) for number in merged])
             self._execute_many("DELETE FROM tombstones WHERE item_key = ?", [(key,) for key in dropped])
             if segment is not None:
@@ -396,8 +433,9 @@ class Catalogue(Database):
             )
 
 
-def _fields(entry: Entry) -> tuple[Any, ...]:
-    return tuple(getattr(entry, name) for name in COLUMNS)
+def item_row(item_key: int, entry: Entry) -> tuple[Any, ...]:
+    """An item as a row of its table."""
+    return item_key, *(getattr(entry, name) for name in COLUMNS)
 
 
 def _ids(ids: Iterable[str]) -> str:

@@ -12,9 +12,7 @@ processes.
 from __future__ import annotations
 
 import contextlib
-import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
-from genius import __version__
 from genius.data.collection import Collection, Failures, Report
 from genius.data.images import image_source
 from genius.data.read import read, read_table
@@ -40,8 +37,9 @@ from genius.index.browse import browse_items
 from genius.index.calibration import Calibrations, QueryKind
 from genius.index.catalogue import Catalogue
 from genius.index.cells import Cell
-from genius.index.decoders import DecoderName, NamedDecoder, check_model, describe_model
+from genius.index.decoders import DecoderName, NamedDecoder, check_model
 from genius.index.entries import item_of
+from genius.index.export import ExportReport, export_index
 from genius.index.facets import Facet
 from genius.index.hits import Hits
 from genius.index.ingest import Added, Change, Ingest
@@ -62,10 +60,12 @@ from genius.index.query_batch import (
     query_notes,
     targeted,
 )
+from genius.index.recode import begin_recoding, recode_items
 from genius.index.searcher import Searcher
 from genius.index.segments import KeptEmbeddings, SegmentFormat
-from genius.index.snapshot import Snapshot, create_index_folder
+from genius.index.snapshot import Snapshot, create_index_folder, index_settings
 from genius.index.sources import attach
+from genius.index.split import SplitReport, split_index
 from genius.index.versions import Versions
 from genius.index.writer import Compacted, SegmentWriter
 from genius.model import DEFAULT, Model, model_folder
@@ -117,16 +117,8 @@ class Index:
         """
         path, model = Path(path), _open_model(model)
         model.prepare(offline=offline)
-        settings = {
-            "model": describe_model(model),
-            "codes": asdict(_segment_format(model, embeddings)),
-            "width": model.width,
-            "sources": [],
-            "made_by": f"genius {__version__}",
-            "made_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        }
         with translate_disk_errors(path, "made"):
-            create_index_folder(path, settings)
+            create_index_folder(path, index_settings(model, _segment_format(model, embeddings)))
         return cls.open(path, model)
 
     @classmethod
@@ -292,8 +284,13 @@ class Index:
 
     def __iter__(self) -> Iterator[Item]:
         """All items, in the order in which they were added, of the version at the start of the iteration."""
-        entries = self._catalogue.walk() if self._versions.is_reading else self._catalogue.snapshot()
-        return (item_of(entry, self._catalogue.path) for _, entry in entries)
+        return self.items()
+
+    def items(self, filter: Mapping[str, Any] | None = None) -> Iterator[Item]:
+        """The same of the items that fulfil a filter, one at a time, however many there are."""
+        wanted = None if filter is None else filters.condition(filter)
+        walk = self._catalogue.walk if self._versions.is_reading else self._catalogue.snapshot
+        return (item_of(entry, self._catalogue.path) for _, entry in walk(wanted))
 
     def page(self, after: int = 0, most: int = 100) -> list[tuple[int, Item]]:
         """The next items after an item key (0 at first), each with its own key."""
@@ -384,6 +381,61 @@ class Index:
 
         with self._reading() as snapshot:
             return take_sample(snapshot, self._catalogue, n, kind, seed)
+
+    # --- other indexes, and files; `genius.merge` makes one index of several
+
+    def split(
+        self, filter: Mapping[str, Any], out: Path | str, *, rest: Path | str | None = None
+    ) -> SplitReport:
+        """Make an index at `out` of the items that fulfil a filter, and one at `rest` of the others.
+
+        Nothing is encoded again, and this index stays as it is. See `genius.index.split`.
+        """
+        return split_index(self.path, filter, out, rest)
+
+    def export(
+        self,
+        out: Path | str,
+        *,
+        codes: bool = False,
+        embeddings: bool = False,
+        images: Path | str | None = None,
+        strict: bool = False,
+        on_failure: Report | None = None,
+    ) -> ExportReport:
+        """Write all items to a table (.jsonl, .jsonl.gz or .parquet) that `genius.read` reads back.
+
+        With codes and embeddings if wanted. Image files are named by their paths; with `images` they are
+        copied to that folder, below the table's own, so that the table needs nothing else. One that can't be
+        copied is a failure, or raised if `strict`. See `genius.index.export`.
+        """
+        options: dict[str, Any] = {"codes": codes, "embeddings": embeddings, "images": images}
+        return export_index(self.path, out, strict=strict, on_failure=on_failure, **options)
+
+    def recode(
+        self,
+        model: Model | Path | str,
+        out: Path | str,
+        *,
+        embeddings: KeptEmbeddings | None = None,
+        strict: bool = False,
+        on_failure: Report | None = None,
+        cache: Path | None = None,
+        workers: int = 1,
+    ) -> Added:
+        """Move the collection to another model: make an index of it at `out`, or go on with what was begun.
+
+        This index stays as it is, and can be searched and changed meanwhile. `embeddings` are what the new
+        one keeps, by default what this one does; the other arguments are those of `add`. See
+        `genius.index.recode`.
+        """
+        model = _open_model(model)
+        format = _segment_format(model, embeddings or self._format.embeddings)
+        begin_recoding(self._catalogue, model, Path(out), format)
+        options: dict[str, Any] = {"strict": strict, "on_failure": on_failure, "workers": workers}
+        with type(self).open(out, model) as target:
+            add = partial(target.add, cache=cache, **options)
+            return recode_items(self._catalogue, target._catalogue, add)
 
     @property
     def version(self) -> int:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from genius import atomic
+from genius import __version__, atomic
 from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import Precision
 from genius.decode.pool_temperature import pool_rows
 from genius.errors import DamagedError, InputError
-from genius.index.catalogue import FILE, Catalogue
-from genius.index.decoders import DecoderName, Decoders, NamedDecoder
+from genius.index.catalogue import FILE, Catalogue, now
+from genius.index.decoders import DecoderName, Decoders, NamedDecoder, describe_model
 from genius.index.facets import FacetCache
 from genius.index.filters import Condition
 from genius.index.query_batch import StoredItem
@@ -46,6 +46,18 @@ FEW_EXCLUDED = 256
 def is_index(path: Path | str) -> bool:
     """Whether `path` is a folder with a catalogue."""
     return Path(path, FILE).is_file()
+
+
+def index_settings(model: Model, format: SegmentFormat) -> dict[str, Any]:
+    """What a new index is made with."""
+    return {
+        "model": describe_model(model),
+        "codes": asdict(format),
+        "width": model.width,
+        "sources": [],
+        "made_by": f"genius {__version__}",
+        "made_at": now(),
+    }
 
 
 def create_index_folder(path: Path, settings: Mapping[str, Any]) -> None:

@@ -164,14 +164,18 @@ def merge(segments: Sequence[Segment], tombstones: np.ndarray) -> Merged:
     keys = np.concatenate([segment.item_keys for segment in segments]).astype(np.int64)
     live = ~np.isin(keys, tombstones)
     order = np.flatnonzero(live)[np.argsort(keys[live], kind="stable")]
-    block = Block(
-        codes=np.concatenate([segment.codes for segment in segments])[order],
-        modality=np.concatenate([segment.modality for segment in segments])[order],
-        embeddings=_GatheredEmbeddings(segments, order),
-        item_keys=keys[order],
-        half_sq_norms=np.concatenate([segment.half_sq_norms for segment in segments])[order],
+    return Merged(gather_block(segments, order, keys[order]), keys[~live])
+
+
+def gather_block(segments: Sequence[Segment], rows: np.ndarray, item_keys: np.ndarray) -> Block:
+    """The items of some rows, those of all segments numbered one after another, under these keys."""
+    return Block(
+        codes=np.concatenate([segment.codes for segment in segments])[rows],
+        modality=np.concatenate([segment.modality for segment in segments])[rows],
+        embeddings=_GatheredEmbeddings(segments, rows),
+        item_keys=item_keys,
+        half_sq_norms=np.concatenate([segment.half_sq_norms for segment in segments])[rows],
     )
-    return Merged(block, keys[~live])
 
 
 def concatenate(older: Block, newer: Block) -> Block:

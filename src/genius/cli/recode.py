@@ -1,0 +1,65 @@
+"""`genius recode`: a collection moves to another model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from genius.cli.collection import IndexPath
+from genius.cli.source import FailureFile, Strict, failure_file, show_failures
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command(epilog="Example: genius recode photos-index/ --model better-model/ -o photos-index-2/")(
+        recode
+    )
+
+
+def recode(
+    index: IndexPath,
+    model: Annotated[str, typer.Option("--model", "-m", help="The new model: a folder, or photo.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The new index, or the one that was begun so, to continue.")
+    ],
+    old_model: Annotated[Path | None, typer.Option(help="The model of INDEX, if it was moved.")] = None,
+    embeddings: Annotated[
+        str | None,
+        typer.Option(help="What the new index keeps of embeddings: int8, fp16 or none; by default as INDEX."),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="The number of processes; 0 is one per core.")] = 0,
+    strict: Strict = False,
+    failures: FailureFile = None,
+) -> None:
+    """Move the collection of INDEX to another model, into an index of its own; start it again to continue.
+
+    INDEX stays as it is, and can be searched and changed meanwhile. Images are read from where they are.
+    """
+    from genius.errors import GeniusError
+    from genius.index.index import Index
+    from genius.model import Model
+    from genius.progress import log_to_terminal
+    from genius.runtime import cores
+
+    log_to_terminal()
+    kept: Any = embeddings
+    opened = Model.open(model)
+    with Index.open(index, old_model) as old, failure_file(failures) as listener:
+        report = old.recode(
+            opened, out, embeddings=kept, strict=strict, on_failure=listener, workers=workers or cores()
+        )
+    with Index.open(out, opened) as new:
+        typer.echo(
+            f"{out}: {len(new):,} items; {report.added:,} moved now, {report.replaced:,} replaced, "
+            f"{report.known:,} moved before"
+        )
+        failed = show_failures((report.failures,), "could not be moved", has_option=True, listed_in=failures)
+        usable = report.added + report.replaced + report.known
+        if usable:
+            new.calibrate()  # so that no search waits for it
+    if failed > usable:
+        if not usable:
+            raise GeniusError(f"nothing was moved: none of {failed:,} items could be read")
+        raise typer.Exit(1)
