@@ -32,6 +32,15 @@ def test_what_is_written_is_what_is_opened(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "x").iterdir()] == ["artifact"]
 
 
+def test_the_current_folder_may_be_the_artifact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make(tmp_path / "artifact")
+    monkeypatch.chdir(tmp_path / "artifact")
+    assert storage.open(".").fingerprint == made.fingerprint
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError):
+        storage.open("")
+
+
 def test_the_fingerprint_is_of_the_content(tmp_path: Path) -> None:
     assert make(tmp_path / "a").fingerprint == make(tmp_path / "b").fingerprint
     assert make(tmp_path / "a").fingerprint != make(tmp_path / "c", b"other").fingerprint

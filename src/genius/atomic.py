@@ -143,6 +143,7 @@ def _exchange(new: Path, old: Path) -> None:
 
 def recover_folder(path: Path) -> None:
     """Undo a replacement that was cut off in the moment when nothing stood at `path`."""
+    path = path.absolute()  # `.` has no name of its own
     aside = path.with_name(f".{path.name}.replaced")
     if not path.exists() and aside.exists():
         aside.rename(path)
