@@ -3,11 +3,18 @@
 Its transaction is the commit: what a segment holds exists once the catalogue names it. An item key stands for
 an item in the segments; it is never used twice, so an item that is replaced or removed leaves its key in
 `tombstones` until its segment is rewritten. Metadata is JSON, for filters by `json_extract`.
+
+Three tables say where items are from; an older catalogue gets them with its next change:
+
+`additions`    when items were added: `first_key` and the keys after it, at that time or later
+`text_files`   the items that are text files of a folder, which nothing else tells
+`read_values`  text and metadata of a folder's items as they were read, before `update` changed them
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -18,7 +25,7 @@ import numpy as np
 import orjson
 
 from genius.errors import FilterTimeoutError, InputError, MismatchError
-from genius.index.entries import COLUMNS, Entry
+from genius.index.entries import COLUMNS, Entry, ReadValues
 from genius.index.filters import Condition, Ordering
 from genius.index.sqlite import Database
 
@@ -26,6 +33,12 @@ FILE = "catalogue.sqlite"
 FORMAT = 2
 APPLICATION = 0x67656E69  # by which `file` and we recognise the database
 
+_PROVENANCE = (
+    "CREATE TABLE IF NOT EXISTS additions (first_key INTEGER PRIMARY KEY, added_at TEXT NOT NULL) STRICT",
+    "CREATE TABLE IF NOT EXISTS text_files (item_key INTEGER PRIMARY KEY, folder TEXT NOT NULL) STRICT",
+    "CREATE TABLE IF NOT EXISTS read_values "
+    "(item_key INTEGER PRIMARY KEY, text TEXT, metadata TEXT NOT NULL) STRICT",
+)
 _SCHEMA = f"""
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE state (
@@ -41,6 +54,7 @@ CREATE TABLE items (
 CREATE TABLE tombstones (item_key INTEGER PRIMARY KEY) STRICT;
 CREATE TABLE images (image_hash BLOB PRIMARY KEY, content BLOB NOT NULL) STRICT;
 CREATE TABLE instructions (text TEXT PRIMARY KEY, want INTEGER NOT NULL) STRICT;
+{"; ".join(_PROVENANCE)};
 INSERT INTO state VALUES (0, 1, 1);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {FORMAT};
@@ -118,6 +132,36 @@ class Catalogue(Database):
         beyond = prefix[:-1] + chr(ord("/") + 1)
         query = "SELECT item_key FROM items WHERE id >= ? AND id < ? LIMIT ?"
         return [key for (key,) in self._query(query, prefix, beyond, most)]
+
+    def entries_with_prefix(self, prefix: str) -> Iterator[tuple[int, Entry]]:
+        """Every key with its item, of ids that begin with a prefix: empty, or ending in a slash."""
+        beyond = prefix[:-1] + chr(ord("/") + 1) if prefix else chr(0x10FFFF)
+        query = f"SELECT item_key, {_ENTRY} FROM items WHERE id >= ? AND id < ? ORDER BY id LIMIT 1000"
+        first = prefix
+        while rows := self._query(query, first, beyond):
+            yield from ((key, Entry(*fields)) for key, *fields in rows)
+            first = rows[-1][1] + "\0"
+
+    def additions(self) -> list[tuple[int, datetime.datetime]]:
+        """When items were added: a key and a time, for it and the keys up to the next pair. Keys before the
+        first pair were added before that was recorded."""
+        rows = self._query_provenance("SELECT first_key, added_at FROM additions ORDER BY first_key")
+        return [(key, datetime.datetime.fromisoformat(at)) for key, at in rows]
+
+    def text_folders(self, item_keys: Iterable[int]) -> dict[int, str]:
+        """The folder of each of these items that is a text file of one, as far as that is recorded."""
+        query = f"SELECT item_key, folder FROM text_files WHERE item_key {_LISTED}"
+        return dict(self._query_provenance(query, _json(item_keys)))
+
+    def read_values(self, item_keys: Iterable[int]) -> dict[int, ReadValues]:
+        """What was read of those of these items that `update` changed later."""
+        query = f"SELECT item_key, text, metadata FROM read_values WHERE item_key {_LISTED}"
+        rows = self._query_provenance(query, _json(item_keys))
+        return {key: ReadValues(text, metadata) for key, text, metadata in rows}
+
+    def _query_provenance(self, sql: str, *values: Any) -> list[Any]:
+        known = self._query("SELECT count(*) FROM sqlite_master WHERE name = 'read_values'")
+        return self._query(sql, *values) if known[0][0] else []
 
     def state(self) -> State:
         """The version, and the next numbers to be given out."""
@@ -319,6 +363,7 @@ class Catalogue(Database):
         revised: Mapping[int, Entry] | None = None,
         merged: Sequence[int] = (),
         dropped: Sequence[int] = (),
+        read_values: Mapping[str, ReadValues] | None = None,
     ) -> None:
         """Add items, whose keys follow each other from the next one on, with the segment that holds them.
 
@@ -329,15 +374,27 @@ class Catalogue(Database):
             revised: items by key that get other metadata, and keep their codes.
             merged: the numbers of segments that the new one replaces.
             dropped: the keys in those that no longer stand for an item.
+            read_values: what was read of added or revised items that have other values now, by id; such a
+                record of a replaced or revised item ends otherwise.
         """
         state = self.state()
         added = [(state.next_key + place, *_fields(entry)) for place, entry in enumerate(entries)]
         changed = [(entry.metadata, entry.content_hash, key) for key, entry in (revised or {}).items()]
         with self._transaction("BEGIN IMMEDIATE"):
+            self._add_provenance()
             self._bury(replaced)
             self._execute_many("UPDATE items SET metadata = ?, content_hash = ? WHERE item_key = ?", changed)
             marks = ", ".join("?" * (1 + len(COLUMNS)))
             self._execute_many(f"INSERT INTO items (item_key, {_ENTRY}) VALUES ({marks})", added)
+            self._execute_many(
+                "DELETE FROM read_values WHERE item_key = ?", [(key,) for key in revised or ()]
+            )
+            self._execute_many(
+                "INSERT OR REPLACE INTO read_values SELECT item_key, ?, ? FROM items WHERE id = ?",
+                [(read.text, read.metadata, id) for id, read in (read_values or {}).items()],
+            )
+            if entries:
+                self._query("INSERT OR IGNORE INTO additions VALUES (?, ?)", state.next_key, _now())
             self._execute_many("DELETE FROM segments WHERE number = ?", [(number,) for number in merged])
             self._execute_many("DELETE FROM tombstones WHERE item_key = ?", [(key,) for key in dropped])
             if segment is not None:
@@ -352,13 +409,48 @@ class Catalogue(Database):
     def remove(self, item_keys: Sequence[int]) -> None:
         """Remove items; their keys become tombstones."""
         with self._transaction("BEGIN IMMEDIATE"):
+            self._add_provenance()
             self._bury(item_keys)
             self._query("UPDATE state SET version = version + 1")
         self._checkpoint_if_large()
 
+    def relocate(self, moved: Mapping[int, Entry], overwritten: Sequence[int] = ()) -> None:
+        """Give items other ids and image references, by key; their codes stay. Ids may be exchanged.
+
+        Items that are `overwritten` are removed before.
+        """
+        changes = [(entry.id, entry.image, entry.content_hash, key) for key, entry in moved.items()]
+        with self._transaction("BEGIN IMMEDIATE"):
+            self._add_provenance()
+            self._bury(overwritten)
+            # No item's id has a zero byte: so each is free when it is needed.
+            aside = [(f"\0{key}", key) for key in moved]
+            self._execute_many("UPDATE items SET id = ? WHERE item_key = ?", aside)
+            self._execute_many(
+                "UPDATE items SET id = ?, image = ?, content_hash = ? WHERE item_key = ?", changes
+            )
+            self._query("UPDATE state SET version = version + 1")
+        self._checkpoint_if_large()
+
+    def keep_text_files(self, folder: str, ids: Iterable[str], former: str | None = None) -> None:
+        """Store that items without images are text files of a folder, which was at `former` until now."""
+        with self._transaction("BEGIN IMMEDIATE"):
+            self._add_provenance()
+            if former is not None:
+                self._query("UPDATE text_files SET folder = ? WHERE folder = ?", folder, former)
+            query = f"SELECT item_key, ? FROM items WHERE image IS NULL AND id {_LISTED}"
+            self._query(f"INSERT OR REPLACE INTO text_files {query}", folder, _ids(ids))
+
+    def _add_provenance(self) -> None:
+        """Make the tables that an older catalogue lacks."""
+        for table in _PROVENANCE:
+            self._query(table)
+
     def _bury(self, item_keys: Sequence[int]) -> None:
-        self._execute_many("DELETE FROM items WHERE item_key = ?", [(key,) for key in item_keys])
-        self._execute_many("INSERT INTO tombstones VALUES (?)", [(key,) for key in item_keys])
+        keys = [(key,) for key in item_keys]
+        for table in ("items", "text_files", "read_values"):
+            self._execute_many(f"DELETE FROM {table} WHERE item_key = ?", keys)
+        self._execute_many("INSERT INTO tombstones VALUES (?)", keys)
 
     def shrink(self) -> None:
         """Delete images that no item refers to, and free the space of deleted items."""
@@ -394,6 +486,10 @@ class Catalogue(Database):
             raise MismatchError(
                 f"{self.path} has format {format}, but this genius reads format {FORMAT}: {way_out}"
             )
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _fields(entry: Entry) -> tuple[Any, ...]:

@@ -43,6 +43,7 @@ from genius.index.cells import Cell
 from genius.index.decoders import DecoderName, NamedDecoder, check_model, describe_model
 from genius.index.entries import item_of
 from genius.index.facets import Facet
+from genius.index.folder_look import WatchedFolder
 from genius.index.hits import Hits
 from genius.index.ingest import Added, Change, Ingest
 from genius.index.item_encoder import EncodeItems, embed_items, item_encoder
@@ -66,6 +67,8 @@ from genius.index.searcher import Searcher
 from genius.index.segments import KeptEmbeddings, SegmentFormat
 from genius.index.snapshot import Snapshot, create_index_folder
 from genius.index.sources import attach
+from genius.index.sync import Synced, carry_out, why_kept
+from genius.index.sync_plan import SyncPlan, make_plan
 from genius.index.versions import Versions
 from genius.index.writer import Compacted, SegmentWriter
 from genius.model import DEFAULT, Model, model_folder
@@ -474,6 +477,41 @@ class Index:
             if keys:
                 self._catalogue.remove(keys)
         return len(keys)
+
+    def plan_sync(
+        self, folder: Path | str, *, exif: bool = True, watched: WatchedFolder | None = None
+    ) -> SyncPlan:
+        """What `sync` would do for a folder; nothing is changed. See `genius.index.sync_plan`."""
+        with self._catalogue.reading():
+            return make_plan(self._catalogue, Path(folder), exif=exif, watched=watched)
+
+    def sync(
+        self,
+        folder: SyncPlan | Path | str,
+        *,
+        remove: bool = False,
+        all_gone: bool = False,
+        exif: bool = True,
+        on_failure: Report | None = None,
+        cache: Path | None = None,
+        workers: int = 1,
+    ) -> Synced:
+        """Bring the index in step with a folder, or carry out a plan by `plan_sync`: add what is new, update
+        what changed, follow what was moved.
+
+        What is gone is removed only with `remove`, and more than half of the folder's items only with
+        `all_gone`, too. Items of other sources stay. A moved item keeps its codes, and what `update` gave it.
+        """
+        plan = folder if isinstance(folder, SyncPlan) else self.plan_sync(folder, exif=exif)
+        reason = why_kept(plan, remove=remove, all_gone=all_gone)
+        report = Added(failures=Failures(listener=on_failure))
+        for error in plan.failures.first:
+            report.failures.add(error)
+        if plan.in_step:
+            return Synced(plan, failures=report.failures)
+        with self._writing() as writer, self._item_encoder(cache, workers) as encode:
+            ingest = Ingest(self._catalogue, writer, encode, strict=False, report=report)
+            return carry_out(self._catalogue, plan, ingest, report, reason, exif=exif)
 
     def compact(self) -> Compacted:
         """Merge all segments and purge removed items."""
