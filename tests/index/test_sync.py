@@ -258,7 +258,7 @@ def test_what_cannot_be_looked_at_is_not_gone(
             raise PermissionError(13, "Permission denied")
         return real(path)
 
-    monkeypatch.setattr("genius.index.folder_look.os.scandir", scandir)
+    monkeypatch.setattr("genius.index.folder_scan.os.scandir", scandir)
     synced = index.sync(photos, remove=True, all_gone=True)
     assert figures(synced) == (0, 0, 0, 0) and not synced.plan.gone
     assert set(synced.plan.unseen) == {"trip/c.jpg", "trip/d.jpg", "a.jpg", "f.txt", "notes/n.md"}

@@ -29,6 +29,7 @@ from genius.cli import (
     search,
     serve,
     show,
+    sync,
     train,
 )
 from genius.errors import GeniusError
@@ -51,6 +52,7 @@ for command in (
     doctor,
     index,
     change,
+    sync,
     search,
     albums,
     duplicates,
@@ -66,7 +68,7 @@ for command in (
 
 STOPPED = 130
 """The exit code after Ctrl-C."""
-RESUMABLE = ("index", "add", "encode", "train", "demo")
+RESUMABLE = ("index", "add", "sync", "encode", "train", "demo")
 """Commands that go on where they were stopped, if they are run again."""
 
 

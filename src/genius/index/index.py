@@ -43,7 +43,8 @@ from genius.index.cells import Cell
 from genius.index.decoders import DecoderName, NamedDecoder, check_model, describe_model
 from genius.index.entries import item_of
 from genius.index.facets import Facet
-from genius.index.folder_look import WatchedFolder
+from genius.index.folder_comparison import make_plan
+from genius.index.folder_scan import WatchedFolder
 from genius.index.hits import Hits
 from genius.index.ingest import Added, Change, Ingest
 from genius.index.item_encoder import EncodeItems, embed_items, item_encoder
@@ -68,7 +69,7 @@ from genius.index.segments import KeptEmbeddings, SegmentFormat
 from genius.index.snapshot import Snapshot, create_index_folder
 from genius.index.sources import attach
 from genius.index.sync import Synced, carry_out, why_kept
-from genius.index.sync_plan import SyncPlan, make_plan
+from genius.index.sync_plan import SyncPlan
 from genius.index.versions import Versions
 from genius.index.writer import Compacted, SegmentWriter
 from genius.model import DEFAULT, Model, model_folder
@@ -481,7 +482,7 @@ class Index:
     def plan_sync(
         self, folder: Path | str, *, exif: bool = True, watched: WatchedFolder | None = None
     ) -> SyncPlan:
-        """What `sync` would do for a folder; nothing is changed. See `genius.index.sync_plan`."""
+        """What `sync` would do for a folder; nothing is changed. See `genius.index.folder_comparison`."""
         with self._catalogue.reading():
             return make_plan(self._catalogue, Path(folder), exif=exif, watched=watched)
 

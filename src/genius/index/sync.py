@@ -21,7 +21,7 @@ from genius.data.records import ImageFile, Item
 from genius.errors import GeniusError, InputError
 from genius.index.catalogue import Catalogue
 from genius.index.entries import Entry, ReadValues, entry_of, item_of
-from genius.index.folder_look import FolderLook, ImageHashes, WatchedFolder
+from genius.index.folder_scan import FolderScan, ImageHashes, WatchedFolder
 from genius.index.ingest import Added, Ingest
 from genius.index.sources import keep_source
 from genius.index.sync_plan import Move, SyncPlan, merged
@@ -187,20 +187,20 @@ class FolderWatch:
     exif: bool = True
     cache: Path | None = None
     workers: int = 1
-    _before: FolderLook | None = None
-    _done: tuple[FolderLook, int] | None = None
+    _before: FolderScan | None = None
+    _done: tuple[FolderScan, int] | None = None
     _hashes: ImageHashes = field(default_factory=ImageHashes)
 
     def round(self) -> Synced | None:
         """Look at the folder once and do what is to be done; None if nothing has changed since the last."""
-        # Two looks in a row tell a file that grows, but two writes between them may have the same time.
+        # Two scans in a row tell a file that grows, but two writes between them may have the same time.
         first = self._before is None
-        before = self._before or self._look()
-        look = self._before = self._look()
-        if self._done == (look, self.index.version):
+        before = self._before or self._scan()
+        scan = self._before = self._scan()
+        if self._done == (scan, self.index.version):
             return None
-        unsettled = look.unsettled(before)
-        watched = WatchedFolder(look, unsettled, ImageHashes() if first else self._hashes)
+        unsettled = scan.unsettled(before)
+        watched = WatchedFolder(scan, unsettled, ImageHashes() if first else self._hashes)
         plan = self.index.plan_sync(self.folder, exif=self.exif, watched=watched)
         synced = self.index.sync(
             plan,
@@ -211,11 +211,11 @@ class FolderWatch:
             workers=self.workers,
         )
         if not unsettled and not first:
-            self._done = (look, self.index.version)
+            self._done = (scan, self.index.version)
         return synced
 
-    def _look(self) -> FolderLook:
-        return FolderLook.at(self.folder, self.index.path)
+    def _scan(self) -> FolderScan:
+        return FolderScan.at(self.folder, self.index.path)
 
 
 def watch_folder(
@@ -230,7 +230,7 @@ def watch_folder(
     next round tries again; without `on_error` it is raised. Raises InputError for a time that is none.
     """
     if not every > 0:
-        raise InputError(f"the time between two looks must be above 0 seconds, not {every:g}")
+        raise InputError(f"the time between two scans must be above 0 seconds, not {every:g}")
     last = None
     while True:
         try:

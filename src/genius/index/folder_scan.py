@@ -1,4 +1,4 @@
-"""What a look at a folder shows: its files by size and time, and what could not be looked at."""
+"""A scan of a folder: its files by size and time, and what could not be looked at."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Signature = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
-class FolderLook:
+class FolderScan:
     """The files of a folder at one moment, hidden ones left out, by their paths with forward slashes.
 
     Attributes:
@@ -31,8 +31,8 @@ class FolderLook:
     blocked: Mapping[str, str]
 
     @classmethod
-    def at(cls, folder: Path, leave_out: Path | None = None) -> FolderLook:
-        """Look at a folder, but not below `leave_out`."""
+    def at(cls, folder: Path, leave_out: Path | None = None) -> FolderScan:
+        """Scan a folder, but not below `leave_out`."""
         files: dict[str, Signature] = {}
         blocked: dict[str, str] = {}
         try:
@@ -61,8 +61,8 @@ class FolderLook:
         above = ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
         return next((place for place in above if place in self.blocked), None)
 
-    def unsettled(self, before: FolderLook) -> frozenset[str]:
-        """The files that are not as they were in a look before: they may still be written to."""
+    def unsettled(self, before: FolderScan) -> frozenset[str]:
+        """The files that are not as they were in a scan before: they may still be written to."""
         return frozenset(
             path for path, signature in self.files.items() if before.files.get(path) != signature
         )
@@ -91,7 +91,7 @@ def _place(
 
 @dataclass
 class ImageHashes:
-    """The hashes of images; those of files that have not changed from one look to the next are kept."""
+    """The hashes of images; those of files that have not changed from one scan to the next are kept."""
 
     known: dict[str, tuple[Signature, bytes | None]] = field(default_factory=dict)
 
@@ -108,9 +108,9 @@ class ImageHashes:
 
 @dataclass(frozen=True)
 class WatchedFolder:
-    """What is known of a folder that is looked at again and again: a look, the files that may still be
+    """What is known of a folder that is scanned again and again: a scan, the files that may still be
     written to, and the hashes of images."""
 
-    look: FolderLook
+    scan: FolderScan
     unsettled: frozenset[str]
     hashes: ImageHashes
