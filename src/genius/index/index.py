@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from genius.collection.albums import Album, Albums
+    from genius.collection.drift import Drift
     from genius.collection.duplicates import Duplicates, Level
     from genius.collection.outliers import Outliers
     from genius.collection.samples import SampleKind
@@ -388,6 +389,22 @@ class Index:
 
         with self._reading() as snapshot:
             return take_sample(snapshot, self._catalogue, n, kind, seed)
+
+    def drift(
+        self, new: Index | None = None, *, since: str | datetime.date | None = None, by: str | None = None
+    ) -> Drift:
+        """How a newer index of the same model differs from this one, or this one's items `since` a date (when
+        they were added, or `by` the date under a metadata key, such as `taken`) from those before it.
+
+        Raises MismatchError for two models. See `genius.collection.drift`.
+        """
+        from genius.collection.drift_groups import drift_between, drift_since
+
+        with self._reading() as snapshot:
+            if new is None:
+                return drift_since(snapshot, self._catalogue, since, by)
+            with new._reading() as newer:
+                return drift_between((snapshot, self._catalogue), (newer, new._catalogue), since, by)
 
     @property
     def version(self) -> int:
