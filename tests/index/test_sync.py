@@ -157,6 +157,43 @@ def test_what_update_changed_stays_until_the_source_says_something_else(
     assert index.plan_sync(photos).in_step
 
 
+def test_a_folder_within_a_source_has_the_captions_of_its_table(index: CountingIndex, photos: Path) -> None:
+    (photos / "captions.csv").write_text("image,text\ntrip/c.jpg,a cat\ntrip/e.jpg,a dog\na.jpg,a cow\n")
+    index.sync(photos)
+    assert index.plan_sync(photos / "trip").in_step
+    write(photos, {"trip/e.jpg": "E", "b.jpg": "not in this folder"})
+    (photos / "trip/d.jpg").write_bytes(b"")  # nothing to be read now
+    synced = index.sync(photos / "trip", remove=True)
+    assert figures(synced) == (1, 0, 0, 0) and synced.failures.count == 1
+    item = index.get("trip/e.jpg")
+    assert item is not None and item.text == "a dog" and index.encoded.count("b.jpg") == 1
+
+
+def test_a_run_that_is_stopped_is_continued(
+    index: CountingIndex, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.sync(photos)
+    (photos / "a.jpg").rename(photos / "z.jpg")
+    (photos / "b.jpg").unlink()
+    write(photos, {"new.jpg": "new"})
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    # Within the move, while it encodes, and before it removes.
+    states = []
+    for owner, method in ((Catalogue, "_bury"), (CountingIndex, "_encode"), (Catalogue, "remove")):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(owner, method, stopped)
+            index.sync(photos, remove=True)
+        states.append({item.id for item in index})
+    start = {"a.jpg", "b.jpg", "trip/c.jpg", "trip/d.jpg", "notes/n.md"}
+    moved = start - {"a.jpg"} | {"z.jpg"}
+    assert states == [start, moved, moved | {"new.jpg"}]
+    assert figures(index.sync(photos, remove=True)) == (0, 0, 0, 1)
+    assert set(contents(index)) == moved - {"b.jpg"} | {"new.jpg"} and index.encoded.count("z.jpg") == 0
+
+
 def test_nothing_is_removed_unasked(index: CountingIndex, photos: Path) -> None:
     index.add(photos)
     (photos / "a.jpg").unlink()

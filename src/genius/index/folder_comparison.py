@@ -43,7 +43,8 @@ def make_plan(
     start = _plan_without_changes(catalogue, folder, scan)
     comparison = _Comparison(catalogue, start, scan, watched)
     if scan.exists:
-        comparison.read_folder(start.collection(exif=exif))
+        files = scan.files if start.inner else None
+        comparison.read_folder(start.collection(exif=exif, files=files))
     return comparison.plan()
 
 
@@ -198,8 +199,9 @@ class _Comparison:
 
     def _note_failure(self, error: InputError) -> None:
         self.failures.add(error)
-        if error.path is not None and error.path.is_relative_to(self.start.folder):
-            path = error.path.relative_to(self.start.folder).as_posix()
+        root = Path(self.start.source.path, self.start.inner) if self.start.inner else self.start.folder
+        if error.path is not None and error.path.is_relative_to(root):
+            path = error.path.relative_to(root).as_posix()
             self.failed.add(path)
             if path not in self.scan.files and error.reason.startswith("cannot be read"):
                 self.unread_folders.append(path)

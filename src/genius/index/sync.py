@@ -119,7 +119,8 @@ class _Execution:
         self, wanted: set[str], texts: list[str], read_values: dict[str, ReadValues]
     ) -> Iterator[Item]:
         """The items of files, with what `update` changed in the index."""
-        for item in self._plan.collection(exif=self._exif, ids=wanted):
+        files = [id.removeprefix(self._plan.prefix) for id in wanted]
+        for item in self._plan.collection(exif=self._exif, files=files):
             if item.image is None:
                 texts.append(item.id)
             stored = self._catalogue.stored([item.id])

@@ -93,13 +93,16 @@ class SyncPlan:
         """What ids of the folder begin with."""
         return self.source.prefix + self.inner
 
-    def collection(self, *, exif: bool, ids: Iterable[str] | None = None) -> SourceItems:
-        """The folder's items under their ids in the index; all, or those with these ids."""
-        folder = Folder(self.folder, exif=exif)
+    def collection(self, *, exif: bool, files: Iterable[str] | None = None) -> SourceItems:
+        """The folder's items under their ids in the index; all, or those of some files.
+
+        A folder within a source is read as a part of that, whose table may have its captions.
+        """
+        folder = Folder(Path(self.source.path) if self.inner else self.folder, exif=exif)
         folder.may_be_empty = True
-        if ids is not None:
-            folder = folder.restricted(id.removeprefix(self.prefix) for id in ids)
-        return SourceItems(folder, self.source, self.inner)
+        if files is not None:
+            folder = folder.restricted(self.inner + file for file in files)
+        return SourceItems(folder, self.source)
 
 
 def owned_items(catalogue: Catalogue, plan: SyncPlan) -> Iterator[tuple[int, Entry]]:
