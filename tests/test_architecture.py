@@ -67,6 +67,8 @@ HAND_OVER = {
     ("index", "genius.collection.albums.find_albums"),
     ("index", "genius.collection.outliers.find_outliers"),
     ("index", "genius.collection.samples.take_sample"),
+    ("index", "genius.collection.drift_groups.drift_between"),
+    ("index", "genius.collection.drift_groups.drift_since"),
 }
 """The imports to the right: methods of `Model` and `Index` that are the users' names for what a later layer
 does, and hand over. Only the types of what they return may be imported beside them."""

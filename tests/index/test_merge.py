@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -19,6 +20,7 @@ from genius.data.records import Item
 from genius.errors import InputError, MismatchError
 from genius.index import assembly, catalogue, stored_items
 from genius.index.catalogue import Catalogue
+from genius.index.entries import ReadValues
 from genius.index.inspect import describe
 from genius.index.item_encoder import EncodedItems, EncodeItems
 from genius.index.merge import merge
@@ -126,8 +128,9 @@ def test_empty_indexes_are_merged(tmp_path: Path) -> None:
 
 
 def test_ids_that_collide_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter(f"2024-05-0{day}" for day in range(1, 10))
-    monkeypatch.setattr(catalogue, "now", lambda **_: next(times))
+    may = [datetime.datetime(2024, 5, day, tzinfo=datetime.UTC) for day in range(1, 10)]
+    times = iter(may)
+    monkeypatch.setattr(catalogue, "now", lambda: next(times))
     old, new = tmp_path / "old", tmp_path / "new"
     with open_made_up(old) as index:
         index.add([Item("a", "old a"), Item("b", "old b"), Item("c", "old c")])  # May 1st
@@ -135,7 +138,7 @@ def test_ids_that_collide_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         index.add([Item("a", "new a"), Item("b", "new b"), Item("d", "new d")])  # 2nd
     with open_made_up(old) as index:
         index.add([Item("b", "newest b")])  # 3rd
-    monkeypatch.setattr(assembly, "now", lambda: "2024-06-01")
+    monkeypatch.setattr(assembly, "now", lambda: datetime.datetime(2024, 6, 1, tzinfo=datetime.UTC))
     with pytest.raises(
         InputError, match=r"2 ids are in more than one index: 'a' \(in .*old and .*new\), 'b'"
     ):
@@ -165,7 +168,7 @@ def test_ids_that_collide_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             for keys, entries in stored.entries(stored.keys)
             for key, entry in zip(keys.tolist(), entries, strict=True)
         }
-    assert when == {"a": "2024-05-02", "b": "2024-05-03", "c": "2024-05-01", "d": "2024-05-02"}
+    assert when == {"a": may[1], "b": may[2], "c": may[0], "d": may[1]}
 
 
 def test_without_recorded_times_the_index_made_later_is_newer(tmp_path: Path) -> None:
@@ -175,12 +178,13 @@ def test_without_recorded_times_the_index_made_later_is_newer(tmp_path: Path) ->
         options = {
             "model": {"path": "", "fingerprint": ""},
             "codes": asdict(GIVEN),
-            "made_at": f"2024-0{day}",
+            "made_at": f"2024-01-0{day}T00:00:00+00:00",
         }
         create_index_folder(paths[-1], options)
         with open_made_up(paths[-1]) as index:
             index.add([Item("a", name)])
-            index._catalogue._query("DROP TABLE additions")  # as in an index of an older release
+            for table in ("additions", "text_files", "read_values"):  # as in an index of an older release
+                index._catalogue._query(f"DROP TABLE {table}")
     merge(paths, tmp_path / "out", prefer="newer")
     with open_made_up(tmp_path / "out") as index:
         assert [item.text for item in index] == ["late"]
@@ -379,3 +383,33 @@ def test_a_kill_leaves_a_whole_index_or_none(tmp_path: Path, monkeypatch: pytest
         assert not out.exists() and list(tmp_path.glob(".out.part-*"))
     merge(parts, out)
     assert answers_at(out) == expected and not list(tmp_path.glob(".out.part-*"))
+
+
+def test_where_items_are_from_is_taken_over(tmp_path: Path) -> None:
+    """So that a merged index stays in step with the folders of both."""
+    for name in "ab":
+        with open_made_up(made(tmp_path / name)) as index:
+            for item in made_up_items(6):
+                index.add([replace(item, id=f"{name}{item.id}")])
+            ids = [item.id for item in index]
+            index._catalogue.keep_text_files(f"/{name}", ids)
+            with index._catalogue._transaction("BEGIN IMMEDIATE"):
+                keys = sorted(index._catalogue.keys_of(ids).values())
+                index._catalogue._add_read_values({keys[2]: ReadValues(f"as read in {name}", "{}")})
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
+    with open_made_up(tmp_path / "both") as both:
+        catalogue = both._catalogue
+        names = {key: entry.id for key, entry in catalogue.walk()}
+        textual = {item.id for item in both if item.image is None}
+        folders = {names[key]: folder for key, folder in catalogue.text_folders(names).items()}
+        assert folders == {id: f"/{id[0]}" for id in textual} and len(folders) > 1
+        assert sorted(read.text or "" for read in catalogue.read_values(names).values()) == [
+            "as read in a",
+            "as read in b",
+        ]
+        for name in "ab":
+            with open_made_up(tmp_path / name) as index:
+                own = {names[key]: at for key, at in catalogue.additions()}
+                times = dict(index._catalogue.additions())
+                for key, entry in index._catalogue.walk():
+                    assert own[entry.id] == times[key]

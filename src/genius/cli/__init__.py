@@ -17,6 +17,7 @@ from genius.cli import (
     change,
     demo,
     doctor,
+    drift,
     duplicates,
     encode,
     evaluate,
@@ -33,6 +34,7 @@ from genius.cli import (
     search,
     serve,
     show,
+    sync,
     train,
 )
 from genius.errors import GeniusError
@@ -55,6 +57,7 @@ for command in (
     doctor,
     index,
     change,
+    sync,
     search,
     listing,
     albums,
@@ -64,6 +67,7 @@ for command in (
     merge,
     export,
     recode,
+    drift,
     serve,
     evaluate,
     bench,
@@ -74,7 +78,7 @@ for command in (
 
 STOPPED = 130
 """The exit code after Ctrl-C."""
-RESUMABLE = ("index", "add", "encode", "train", "demo", "recode", "export")
+RESUMABLE = ("index", "add", "sync", "encode", "train", "demo", "recode", "export")
 """Commands that go on where they were stopped, if they are run again."""
 
 

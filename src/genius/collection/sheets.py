@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from PIL import Image
 
 from genius.collection.albums import Albums
+from genius.collection.drift import Drift, cell_name
 from genius.collection.duplicates import Duplicates
 from genius.collection.outliers import Outliers
 from genius.data.contact_sheet import Tile, contact_sheet, stack, tile_of
@@ -53,6 +54,17 @@ def albums_sheet(albums: Albums) -> Image.Image:
             f" ({within})" if within else ""
         )
         sheets.append(_line(album.covers, captions, title[:TITLE]))
+    return stack(sheets)
+
+
+def drift_sheet(drift: Drift) -> Image.Image:
+    """A line for each cell that has drifted: its name, what became of it, and some of its items."""
+    sheets = []
+    for cell in drift.cells[:GROUPS]:
+        captions = [item.text if item.text and item.image else item.id for item in cell.items]
+        name = cell.label or f"Cell {cell_name(cell.prefix)}"
+        title = f"{name} {cell.kind}: {cell.old:,} old, {cell.new:,} new items"
+        sheets.append(_line(cell.items, captions, title[:TITLE]))
     return stack(sheets)
 
 

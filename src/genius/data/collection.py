@@ -59,6 +59,8 @@ class Collection(abc.ABC):
     kind: ClassVar[str]
     failure_listener: Report | None = None
     """Receives every error of the passes that begin from now on."""
+    may_be_empty: bool = False
+    """Whether it is no error that there is no readable item."""
 
     def __init__(self, path: Path, *, root: Path | None = None, strict: bool = False) -> None:
         self.path = path
@@ -95,6 +97,8 @@ class Collection(abc.ABC):
         self.failures.add(error)
 
     def _refuse_empty(self) -> None:
+        if self.may_be_empty:
+            return
         if self.failures.first:
             raise self.failures.first[0]
         raise InputError("; ".join(["holds no item", *self.notes]), path=self.path)

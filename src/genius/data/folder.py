@@ -44,10 +44,18 @@ class Folder(Collection):
         wanted = [PurePosixPath(file) for file in self.files or ()]
         self._stems = {str(file.with_suffix("")) for file in wanted}
         self._parents = {str(parent) for file in wanted for parent in file.parents}
+        # Beside a few files, a table may be anything.
+        self._any_table = files is None
 
     def without_exif(self) -> Folder:
         """The same items, to be looked through: without what cameras wrote into images, and unheard."""
         return Folder(self.path, strict=self.strict, exif=False, files=self.files)
+
+    def restricted(self, files: Iterable[str]) -> Folder:
+        """The items of some files of this folder, as they are among all of them."""
+        twin = Folder(self.path, strict=self.strict, exif=self.exif, files=files)
+        twin._any_table, twin.may_be_empty = self._any_table, self.may_be_empty
+        return twin
 
     def _located_items(self, report: Report) -> Iterator[Located]:
         captions, table_path = self._captions(report)
@@ -141,9 +149,7 @@ class Folder(Collection):
             p for p in sorted(self.path.iterdir()) if p.name.lower().endswith(JSONL_ENDINGS + CSV_ENDINGS)
         ]
         named = [p for p in tables if p.name.split(".")[0].lower() in CAPTION_NAMES]
-        chosen = named or (
-            tables if self.files is None else []
-        )  # beside a few files, a table may be anything
+        chosen = named or (tables if self._any_table else [])
         if len(chosen) > 1:
             names = ", ".join(p.name for p in chosen)
             raise InputError(

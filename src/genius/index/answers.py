@@ -1,4 +1,4 @@
-"""From embedded queries to hits: what answers them in one version of an index."""
+"""From queries to hits: queries are embedded, and answered by the newest version of an index."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from genius.data.records import Item, Modality
-from genius.errors import DamagedError
+from genius.data.records import Item, Modality, Query
+from genius.errors import DamagedError, InputError
 from genius.index import near_misses
 from genius.index.calibration import Calibration, Calibrations, QueryKind, query_kind
 from genius.index.catalogue import Catalogue
@@ -19,9 +19,68 @@ from genius.index.confidence import nothing_matches
 from genius.index.entries import item_of
 from genius.index.hits import Hit, Hits, ranked_hits
 from genius.index.query import SearchOptions
-from genius.index.query_batch import QueryBatch, concatenated
+from genius.index.query_batch import (
+    QueryBatch,
+    concatenated,
+    embed_item,
+    embed_queries,
+    modality_by_instruction,
+    query_notes,
+    targeted,
+)
 from genius.index.searcher import RankedItem, RankedItems, merged
 from genius.index.snapshot import Selection, Snapshot
+from genius.index.versions import Versions
+from genius.model import Model
+
+QUERIES = 256
+"""How many queries are searched at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySearch:
+    """Searches an index with the same options for all queries.
+
+    Attributes:
+        model: that of the index.
+        catalogue: its items.
+        calibrations: what confidences are told by.
+        versions: gives the newest version.
+        options: of all queries.
+    """
+
+    model: Model
+    catalogue: Catalogue
+    calibrations: Calibrations
+    versions: Versions
+    options: SearchOptions
+
+    def answer(self, queries: Sequence[Query]) -> list[Hits]:
+        """What answers each query; all see the same version."""
+        modality_of = modality_by_instruction(self.catalogue.instructions())
+        aimed = [targeted(query, self.options, modality_of) for query in queries]
+        blocks = [aimed[start : start + QUERIES] for start in range(0, len(aimed), QUERIES)]
+        # All are embedded before a version is read: as long as one is read, the write-ahead log grows.
+        batches = [(embed_queries(self.model, block), query_notes(self.model, block)) for block in blocks]
+        with self.versions.reading() as snapshot:
+            excluded = list(self.catalogue.keys_of(self.options.exclude).values())
+            answers = Answers(self.catalogue, self.calibrations, snapshot, self.options)
+            return [
+                hits
+                for block, (batch, notes) in zip(blocks, batches, strict=True)
+                for hits in answers.search(batch, [query.modalities for query in block], notes, excluded)
+            ]
+
+    def near(self, id: str) -> Hits:
+        """What is like an item; its own code and embedding are the query."""
+        with self.versions.reading() as snapshot:
+            keys = self.catalogue.keys_of([id, *self.options.exclude])
+            if id not in keys:
+                raise InputError(f"item {id!r} is not in the index: nothing can be near it")
+            wanted = self.options.modalities
+            batch = embed_item(self.model, snapshot.stored(keys[id]), wanted)
+            answers = Answers(self.catalogue, self.calibrations, snapshot, self.options, kind="item")
+            return answers.search(batch, [wanted], [[]], list(keys.values()))[0]
 
 
 @dataclass(frozen=True, eq=False)

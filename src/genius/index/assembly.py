@@ -19,6 +19,7 @@ from genius.encode.feature_cache import content_key
 from genius.errors import InputError, translate_disk_errors
 from genius.index.catalogue import INSERT_ITEM, Catalogue, SegmentEntry, item_row, now
 from genius.index.entries import Entry
+from genius.index.provenance import Addition
 from genius.index.segments import FOLDER, Segment, segment_path, write_segment
 from genius.index.stored_items import StoredItems
 from genius.index.writer import gather_block
@@ -66,7 +67,9 @@ def write_index(folder: Path, chosen: Sequence[ChosenItems], settings: Mapping[s
     kept = {name: settings[name] for name in _SETTINGS if name in settings}
     if not keeps_keys(chosen):
         kept.pop(LINEAGE, None)
-    Catalogue.create(folder, {**kept, "made_by": f"genius {__version__}", "made_at": now()})
+    Catalogue.create(
+        folder, {**kept, "made_by": f"genius {__version__}", "made_at": now().isoformat(timespec="seconds")}
+    )
     (folder / FOLDER).mkdir()
     new_keys = _new_keys(chosen)
     catalogue = _NewCatalogue(folder)
@@ -120,7 +123,9 @@ def _copy_entries(
         for part, numbers in zip(chosen, new_keys, strict=True):
             done = 0
             for keys, entries in part.source.entries(part.keys):
-                catalogue.insert(numbers[done : done + len(keys)].tolist(), entries)
+                new = dict(zip(keys.tolist(), numbers[done : done + len(keys)].tolist(), strict=True))
+                catalogue.insert(list(new.values()), entries)
+                catalogue.copy_provenance(part.source.catalogue, new)
                 catalogue.keep_images(_kept_images(part.source.catalogue, entries))
                 done += len(keys)
                 shown.advance(len(keys))
@@ -155,7 +160,7 @@ def _write_segment(
     return SegmentEntry(1, len(keys), fingerprint)
 
 
-def _additions(chosen: Sequence[ChosenItems], new_keys: Sequence[np.ndarray]) -> list[tuple[int, str]]:
+def _additions(chosen: Sequence[ChosenItems], new_keys: Sequence[np.ndarray]) -> list[Addition]:
     """When the items were added, by their new keys."""
     keys = np.concatenate(new_keys)
     owner = np.repeat(np.arange(len(chosen)), [len(part.keys) for part in chosen])
@@ -179,12 +184,17 @@ class _NewCatalogue(Catalogue):
             self._execute_many(INSERT_ITEM, rows)
         self._checkpoint_if_large()
 
-    def finish(
-        self, segment: SegmentEntry | None, next_key: int, additions: Sequence[tuple[int, str]]
-    ) -> None:
+    def copy_provenance(self, source: Catalogue, new_keys: Mapping[int, int]) -> None:
+        """Take over where items of another catalogue are from, by their keys there and here."""
+        folders, read = source.text_folders(new_keys), source.read_values(new_keys)
+        with self._transaction("BEGIN IMMEDIATE"):
+            self._add_text_folders({new_keys[key]: folder for key, folder in folders.items()})
+            self._add_read_values({new_keys[key]: values for key, values in read.items()})
+
+    def finish(self, segment: SegmentEntry | None, next_key: int, additions: Sequence[Addition]) -> None:
         """Name the segment, and record when items were added and which key is the next."""
         with self._transaction("BEGIN IMMEDIATE"):
-            self._execute_many("INSERT INTO additions VALUES (?, ?)", additions)
+            self._add_additions(additions)
             self._query("UPDATE state SET next_key = ?", next_key)
         if segment is not None:
             self.commit((), segment)

@@ -19,16 +19,16 @@ import numpy as np
 import orjson
 
 from genius.errors import FilterTimeoutError, InputError, MismatchError
-from genius.index.entries import COLUMNS, Entry
+from genius.index import provenance
+from genius.index.entries import COLUMNS, Entry, ReadValues
 from genius.index.filters import Condition, Ordering
-from genius.index.sqlite import Database
+from genius.index.provenance import Provenance
+from genius.index.sqlite import LISTED, ids_to_json, to_json
 
 FILE = "catalogue.sqlite"
 FORMAT = 2
 APPLICATION = 0x67656E69  # by which `file` and we recognise the database
 
-_ADDITIONS = "CREATE TABLE IF NOT EXISTS additions (first_key INTEGER PRIMARY KEY, at TEXT NOT NULL) STRICT"
-"""When items were added: at a time those from its first key on. Catalogues of older releases lack it."""
 _SCHEMA = f"""
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE state (
@@ -44,7 +44,7 @@ CREATE TABLE items (
 CREATE TABLE tombstones (item_key INTEGER PRIMARY KEY) STRICT;
 CREATE TABLE images (image_hash BLOB PRIMARY KEY, content BLOB NOT NULL) STRICT;
 CREATE TABLE instructions (text TEXT PRIMARY KEY, want INTEGER NOT NULL) STRICT;
-{_ADDITIONS};
+{"; ".join(provenance.TABLES)};
 INSERT INTO state VALUES (0, 1, 1);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {FORMAT};
@@ -52,7 +52,6 @@ PRAGMA user_version = {FORMAT};
 FILTER_SECONDS = 60.0
 """How long a filter may take by default."""
 _ENTRY = ", ".join(COLUMNS)
-_LISTED = "IN (SELECT value FROM json_each(?))"
 INSERT_ITEM = f"INSERT INTO items (item_key, {_ENTRY}) VALUES ({', '.join('?' * (1 + len(COLUMNS)))})"
 """Adds what `item_row` gives."""
 
@@ -75,12 +74,12 @@ class SegmentEntry:
     fingerprint: str
 
 
-def now(*, exact: bool = False) -> str:
-    """The time in UTC, in seconds or exactly; such texts sort by time."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds" if exact else "seconds")
+def now() -> datetime.datetime:
+    """The time in UTC."""
+    return datetime.datetime.now(datetime.UTC)
 
 
-class Catalogue(Database):
+class Catalogue(Provenance):
     """The catalogue in a folder, for any number of threads."""
 
     def __init__(self, folder: Path) -> None:
@@ -130,6 +129,15 @@ class Catalogue(Database):
         query = "SELECT item_key FROM items WHERE id >= ? AND id < ? LIMIT ?"
         return [key for (key,) in self._query(query, prefix, beyond, most)]
 
+    def entries_with_prefix(self, prefix: str) -> Iterator[tuple[int, Entry]]:
+        """Every key with its item, of ids that begin with a prefix: empty, or ending in a slash."""
+        beyond = prefix[:-1] + chr(ord("/") + 1) if prefix else chr(0x10FFFF)
+        query = f"SELECT item_key, {_ENTRY} FROM items WHERE id >= ? AND id < ? ORDER BY id LIMIT 1000"
+        first = prefix
+        while rows := self._query(query, first, beyond):
+            yield from ((key, Entry(*fields)) for key, *fields in rows)
+            first = rows[-1][1] + "\0"
+
     def state(self) -> State:
         """The version, and the next numbers to be given out."""
         return State(*self._query("SELECT version, next_key, next_segment FROM state")[0])
@@ -160,16 +168,18 @@ class Catalogue(Database):
 
     def entries(self, item_keys: Iterable[int]) -> dict[int, Entry]:
         """The items with these keys."""
-        rows = self._query(f"SELECT item_key, {_ENTRY} FROM items WHERE item_key {_LISTED}", _json(item_keys))
+        rows = self._query(
+            f"SELECT item_key, {_ENTRY} FROM items WHERE item_key {LISTED}", to_json(item_keys)
+        )
         return {key: Entry(*fields) for key, *fields in rows}
 
     def keys_of(self, ids: Iterable[str]) -> dict[str, int]:
         """The item keys of those ids that exist."""
-        return dict(self._query(f"SELECT id, item_key FROM items WHERE id {_LISTED}", _ids(ids)))
+        return dict(self._query(f"SELECT id, item_key FROM items WHERE id {LISTED}", ids_to_json(ids)))
 
     def stored(self, ids: Iterable[str]) -> dict[str, tuple[int, Entry]]:
         """The keys and items of those ids that exist, by id."""
-        rows = self._query(f"SELECT item_key, {_ENTRY} FROM items WHERE id {_LISTED}", _ids(ids))
+        rows = self._query(f"SELECT item_key, {_ENTRY} FROM items WHERE id {LISTED}", ids_to_json(ids))
         return {entry.id: (key, entry) for key, entry in ((key, Entry(*rest)) for key, *rest in rows)}
 
     def where(self, condition: Condition) -> np.ndarray:
@@ -207,10 +217,10 @@ class Catalogue(Database):
         """
         condition = Condition("1") if condition is None else condition
         order, order_values = ("", ()) if ordering is None else (f"{ordering.sql}, ", ordering.values)
-        where = f"WHERE {condition.sql} AND NOT id {_LISTED}"
+        where = f"WHERE {condition.sql} AND NOT id {LISTED}"
         if modalities:
             where += f" AND modality IN ({', '.join(map(str, map(int, modalities)))})"
-        values = (*condition.values, _ids(exclude))
+        values = (*condition.values, ids_to_json(exclude))
         page = f"SELECT item_key, {_ENTRY} FROM items {where} ORDER BY {order}item_key LIMIT ? OFFSET ?"
         with self._filtering():
             count = self._query(f"SELECT count(*) FROM items {where}", *values)[0][0]
@@ -223,7 +233,7 @@ class Catalogue(Database):
             "SELECT items.item_key FROM json_each(?) AS given JOIN items ON items.item_key = given.value "
             f"ORDER BY {ordering.sql}, given.key"
         )
-        return [key for (key,) in self._query(query, _json(item_keys), *ordering.values)]
+        return [key for (key,) in self._query(query, to_json(item_keys), *ordering.values)]
 
     def metadata_keys(self, most: int) -> list[str]:
         """Keys that items' metadata have, at most so many. Raises FilterTimeoutError."""
@@ -271,12 +281,6 @@ class Catalogue(Database):
     def instructions(self) -> dict[str, int]:
         """Known instructions, and the number of the modality that each asks for."""
         return dict(self._query("SELECT text, want FROM instructions"))
-
-    def additions(self) -> list[tuple[int, str]]:
-        """When items were added, or got another text or image: first keys, rising, each with its time."""
-        if not self._query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'additions'"):
-            return []
-        return self._query("SELECT first_key, at FROM additions ORDER BY first_key")
 
     def image_content(self, image_hash: bytes) -> bytes | None:
         """The bytes of an image that is kept here."""
@@ -354,6 +358,7 @@ class Catalogue(Database):
         revised: Mapping[int, Entry] | None = None,
         merged: Sequence[int] = (),
         dropped: Sequence[int] = (),
+        read_values: Mapping[str, ReadValues] | None = None,
     ) -> None:
         """Add items, whose keys follow each other from the next one on, with the segment that holds them.
 
@@ -364,17 +369,23 @@ class Catalogue(Database):
             revised: items by key that get other metadata, and keep their codes.
             merged: the numbers of segments that the new one replaces.
             dropped: the keys in those that no longer stand for an item.
+            read_values: what was read of added or revised items that have other values now, by id; such a
+                record of a replaced or revised item ends otherwise.
         """
         state = self.state()
         added = [item_row(state.next_key + place, entry) for place, entry in enumerate(entries)]
         changed = [(entry.metadata, entry.content_hash, key) for key, entry in (revised or {}).items()]
         with self._transaction("BEGIN IMMEDIATE"):
+            self._make_provenance()
             self._bury(replaced)
             self._execute_many("UPDATE items SET metadata = ?, content_hash = ? WHERE item_key = ?", changed)
             self._execute_many(INSERT_ITEM, added)
+            self._forget([*(revised or ())], "read_values")
+            if read_values:
+                keys = self.keys_of(read_values)
+                self._add_read_values({keys[id]: read for id, read in read_values.items() if id in keys})
             if added:
-                self._query(_ADDITIONS)
-                self._query("INSERT INTO additions VALUES (?, ?)", state.next_key, now(exact=True))
+                self._add_additions([(state.next_key, now())])
             self._execute_many("DELETE FROM segments WHERE number = ?", [(number,) for number in merged])
             self._execute_many("DELETE FROM tombstones WHERE item_key = ?", [(key,) for key in dropped])
             if segment is not None:
@@ -389,13 +400,34 @@ class Catalogue(Database):
     def remove(self, item_keys: Sequence[int]) -> None:
         """Remove items; their keys become tombstones."""
         with self._transaction("BEGIN IMMEDIATE"):
+            self._make_provenance()
             self._bury(item_keys)
             self._query("UPDATE state SET version = version + 1")
         self._checkpoint_if_large()
 
+    def relocate(self, moved: Mapping[int, Entry], overwritten: Sequence[int] = ()) -> None:
+        """Give items other ids and image references, by key; their codes stay. Ids may be exchanged.
+
+        Items that are `overwritten` are removed before.
+        """
+        changes = [(entry.id, entry.image, entry.content_hash, key) for key, entry in moved.items()]
+        with self._transaction("BEGIN IMMEDIATE"):
+            self._make_provenance()
+            self._bury(overwritten)
+            # No item's id has a zero byte: so each is free when it is needed.
+            aside = [(f"\0{key}", key) for key in moved]
+            self._execute_many("UPDATE items SET id = ? WHERE item_key = ?", aside)
+            self._execute_many(
+                "UPDATE items SET id = ?, image = ?, content_hash = ? WHERE item_key = ?", changes
+            )
+            self._query("UPDATE state SET version = version + 1")
+        self._checkpoint_if_large()
+
     def _bury(self, item_keys: Sequence[int]) -> None:
-        self._execute_many("DELETE FROM items WHERE item_key = ?", [(key,) for key in item_keys])
-        self._execute_many("INSERT INTO tombstones VALUES (?)", [(key,) for key in item_keys])
+        keys = [(key,) for key in item_keys]
+        self._execute_many("DELETE FROM items WHERE item_key = ?", keys)
+        self._forget(item_keys)
+        self._execute_many("INSERT INTO tombstones VALUES (?)", keys)
 
     def shrink(self) -> None:
         """Delete images that no item refers to, and free the space of deleted items."""
@@ -415,7 +447,7 @@ class Catalogue(Database):
     def keep_sources(self, sources: Sequence[Mapping[str, str]]) -> None:
         """Store which sources items were added of."""
         with self._transaction("BEGIN IMMEDIATE"):
-            self._query("INSERT OR REPLACE INTO settings VALUES ('sources', ?)", _json(sources))
+            self._query("INSERT OR REPLACE INTO settings VALUES ('sources', ?)", to_json(sources))
 
     def add_instructions(self, wanted: Mapping[str, int]) -> None:
         """Store which modality instructions ask for."""
@@ -436,15 +468,3 @@ class Catalogue(Database):
 def item_row(item_key: int, entry: Entry) -> tuple[Any, ...]:
     """An item as a row of its table."""
     return item_key, *(getattr(entry, name) for name in COLUMNS)
-
-
-def _ids(ids: Iterable[str]) -> str:
-    """Ids as JSON. SQLite ends a text in JSON at a zero byte, which no item's id has."""
-    try:
-        return _json(id for id in ids if "\0" not in id)
-    except TypeError as error:
-        raise InputError(f"an id is a text of whole Unicode: {error}") from None
-
-
-def _json(values: Iterable[Any]) -> str:
-    return orjson.dumps(list(values)).decode()

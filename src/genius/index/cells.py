@@ -14,6 +14,8 @@ import numpy as np
 
 from genius.data.records import MODALITIES, Item
 from genius.errors import InputError
+from genius.index.catalogue import Catalogue
+from genius.index.entries import item_of
 from genius.index.segments import Segment, SegmentFormat
 from genius.index.snapshot import Snapshot
 
@@ -39,6 +41,20 @@ class Cell:
     count: int
     children: tuple[tuple[int, int], ...]
     items: tuple[Item, ...]
+
+
+def find_cell(
+    snapshot: Snapshot, catalogue: Catalogue, prefix: Prefix, format: SegmentFormat, items: int
+) -> Cell:
+    """What lies under a prefix in one version, with some of its items.
+
+    Raises InputError for more levels than there are, and for codes that can't be.
+    """
+    check_prefix(prefix, format)
+    keys, counts = cell_members(snapshot, prefix, format.sizes)
+    entries = catalogue.entries(chosen := evenly_spread(keys, items))
+    samples = tuple(item_of(entries[key], catalogue.path) for key in chosen if key in entries)
+    return Cell(prefix, len(keys), children_of(counts), samples)
 
 
 def check_prefix(prefix: Prefix, format: SegmentFormat) -> None:

@@ -41,6 +41,14 @@ class Entry:
         return self.content_hash == _digest(self)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadValues:
+    """Text and metadata (as JSON, its keys sorted) of an item as they were read from its source."""
+
+    text: str | None
+    metadata: str
+
+
 def entry_of(item: Item, image_hash: bytes | None) -> Entry:
     """What to keep of an item whose image has this hash. Raises InputError for broken Unicode."""
     try:

@@ -12,6 +12,7 @@ processes.
 from __future__ import annotations
 
 import contextlib
+import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,7 @@ from genius.errors import (
     translate_disk_errors,
 )
 from genius.index import cells, filters
-from genius.index.answers import Answers
+from genius.index.answers import QuerySearch
 from genius.index.browse import browse_items
 from genius.index.calibration import Calibrations, QueryKind
 from genius.index.catalogue import Catalogue
@@ -41,6 +42,8 @@ from genius.index.decoders import DecoderName, NamedDecoder, check_model
 from genius.index.entries import item_of
 from genius.index.export import ExportReport, export_index
 from genius.index.facets import Facet
+from genius.index.folder_comparison import make_plan
+from genius.index.folder_scan import WatchedFolder
 from genius.index.hits import Hits
 from genius.index.ingest import Added, Change, Ingest
 from genius.index.item_encoder import EncodeItems, embed_items, item_encoder
@@ -53,19 +56,14 @@ from genius.index.query import (
     check_several,
     make_query,
 )
-from genius.index.query_batch import (
-    embed_item,
-    embed_queries,
-    modality_by_instruction,
-    query_notes,
-    targeted,
-)
 from genius.index.recode import begin_recoding, recode_items
 from genius.index.searcher import Searcher
 from genius.index.segments import KeptEmbeddings, SegmentFormat
 from genius.index.snapshot import Snapshot, create_index_folder, index_settings
 from genius.index.sources import attach
 from genius.index.split import SplitReport, split_index
+from genius.index.sync import Synced, carry_out, why_kept
+from genius.index.sync_plan import SyncPlan
 from genius.index.versions import Versions
 from genius.index.writer import Compacted, SegmentWriter
 from genius.model import DEFAULT, Model, model_folder
@@ -75,12 +73,10 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from genius.collection.albums import Album, Albums
+    from genius.collection.drift import Drift
     from genius.collection.duplicates import Duplicates, Level
     from genius.collection.outliers import Outliers
     from genius.collection.samples import SampleKind
-
-QUERIES = 256
-"""How many queries are searched at a time."""
 
 
 class Index:
@@ -183,17 +179,16 @@ class Index:
         """
         chosen = SearchOptions.of(**options)
         if near is None:
-            return self._search_all([make_query(query, text, image, instruction, vector)], chosen)[0]
+            return self._search(chosen).answer([make_query(query, text, image, instruction, vector)])[0]
         if any(given is not None for given in (query, text, image, instruction, vector)):
             raise InputError("a search is near an item, or by a query: give one of them")
-        return self._search_near(near, chosen)
+        return self._search(chosen).near(near)
 
     def search_many(self, queries: Iterable[Query | str], **options: Unpack[SearchKeywords]) -> list[Hits]:
         """What answers each query; all see the same version of the index, and have the same options."""
         chosen = SearchOptions.of(**options)
-        return self._search_all(
-            [make_query(query, None, None, None) for query in check_several(queries)], chosen
-        )
+        several = [make_query(query, None, None, None) for query in check_several(queries)]
+        return self._search(chosen).answer(several)
 
     def browse(self, **options: Unpack[BrowseKeywords]) -> Hits:
         """k items without a query: those that fulfil a filter, sorted by metadata or as they were added.
@@ -242,30 +237,8 @@ class Index:
                 for kind in kinds:
                     self._calibrations.get(snapshot, kind, modalities)
 
-    def _search_all(self, queries: Sequence[Query], options: SearchOptions) -> list[Hits]:
-        modality_of = modality_by_instruction(self._catalogue.instructions())
-        aimed = [targeted(query, options, modality_of) for query in queries]
-        blocks = [aimed[start : start + QUERIES] for start in range(0, len(aimed), QUERIES)]
-        # All are embedded before a version is read: as long as one is read, the write-ahead log grows.
-        batches = [(embed_queries(self.model, block), query_notes(self.model, block)) for block in blocks]
-        with self._reading() as snapshot:
-            excluded = list(self._catalogue.keys_of(options.exclude).values())
-            answers = Answers(self._catalogue, self._calibrations, snapshot, options)
-            return [
-                hits
-                for block, (batch, notes) in zip(blocks, batches, strict=True)
-                for hits in answers.search(batch, [query.modalities for query in block], notes, excluded)
-            ]
-
-    def _search_near(self, id: str, options: SearchOptions) -> Hits:
-        """What is like an item; its own code and embedding are the query."""
-        with self._reading() as snapshot:
-            keys = self._catalogue.keys_of([id, *options.exclude])
-            if id not in keys:
-                raise InputError(f"item {id!r} is not in the index: nothing can be near it")
-            batch = embed_item(self.model, snapshot.stored(keys[id]), options.modalities)
-            answers = Answers(self._catalogue, self._calibrations, snapshot, options, kind="item")
-            return answers.search(batch, [options.modalities], [[]], list(keys.values()))[0]
+    def _search(self, options: SearchOptions) -> QuerySearch:
+        return QuerySearch(self.model, self._catalogue, self._calibrations, self._versions, options)
 
     # --- looking things up
 
@@ -314,13 +287,8 @@ class Index:
 
         Raises InputError for more levels than there are, and for codes that can't be.
         """
-        wanted = tuple(prefix)
-        cells.check_prefix(wanted, self._format)
         with self._reading() as snapshot:
-            keys, counts = cells.cell_members(snapshot, wanted, self._format.sizes)
-            entries = self._catalogue.entries(chosen := cells.evenly_spread(keys, items))
-            samples = tuple(item_of(entries[key], self._catalogue.path) for key in chosen if key in entries)
-            return Cell(wanted, len(keys), cells.children_of(counts), samples)
+            return cells.find_cell(snapshot, self._catalogue, tuple(prefix), self._format, items)
 
     def first_codes(self) -> np.ndarray:
         """How many items of each modality have each first code, int64 [codes, modalities]."""
@@ -381,6 +349,22 @@ class Index:
 
         with self._reading() as snapshot:
             return take_sample(snapshot, self._catalogue, n, kind, seed)
+
+    def drift(
+        self, new: Index | None = None, *, since: str | datetime.date | None = None, by: str | None = None
+    ) -> Drift:
+        """How a newer index of the same model differs from this one, or this one's items `since` a date (when
+        they were added, or `by` the date under a metadata key, such as `taken`) from those before it.
+
+        Raises MismatchError for two models. See `genius.collection.drift`.
+        """
+        from genius.collection.drift_groups import drift_between, drift_since
+
+        with self._reading() as snapshot:
+            if new is None:
+                return drift_since(snapshot, self._catalogue, since, by)
+            with new._reading() as newer:
+                return drift_between((snapshot, self._catalogue), (newer, new._catalogue), since, by)
 
     # --- other indexes, and files; `genius.merge` makes one index of several
 
@@ -526,6 +510,41 @@ class Index:
             if keys:
                 self._catalogue.remove(keys)
         return len(keys)
+
+    def plan_sync(
+        self, folder: Path | str, *, exif: bool = True, watched: WatchedFolder | None = None
+    ) -> SyncPlan:
+        """What `sync` would do for a folder; nothing is changed. See `genius.index.folder_comparison`."""
+        with self._catalogue.reading():
+            return make_plan(self._catalogue, Path(folder), exif=exif, watched=watched)
+
+    def sync(
+        self,
+        folder: SyncPlan | Path | str,
+        *,
+        remove: bool = False,
+        all_gone: bool = False,
+        exif: bool = True,
+        on_failure: Report | None = None,
+        cache: Path | None = None,
+        workers: int = 1,
+    ) -> Synced:
+        """Bring the index in step with a folder, or carry out a plan by `plan_sync`: add what is new, update
+        what changed, follow what was moved.
+
+        What is gone is removed only with `remove`, and more than half of the folder's items only with
+        `all_gone`, too. Items of other sources stay. A moved item keeps its codes, and what `update` gave it.
+        """
+        plan = folder if isinstance(folder, SyncPlan) else self.plan_sync(folder, exif=exif)
+        reason = why_kept(plan, remove=remove, all_gone=all_gone)
+        report = Added(failures=Failures(listener=on_failure))
+        for error in plan.failures.first:
+            report.failures.add(error)
+        if plan.in_step:
+            return Synced(plan, failures=report.failures)
+        with self._writing() as writer, self._item_encoder(cache, workers) as encode:
+            ingest = Ingest(self._catalogue, writer, encode, strict=False, report=report)
+            return carry_out(self._catalogue, plan, ingest, report, reason, exif=exif)
 
     def compact(self) -> Compacted:
         """Merge all segments and purge removed items."""

@@ -23,10 +23,10 @@ from genius.data.records import Item
 from genius.errors import InputError, ItemError
 from genius.index import writer as segment_writer
 from genius.index.catalogue import Catalogue
-from genius.index.entries import Entry, entry_of, image_hash_of, item_of, must_be_kept
+from genius.index.entries import Entry, ReadValues, entry_of, image_hash_of, item_of, must_be_kept
 from genius.index.item_encoder import EncodedItems, EncodeItems
 from genius.index.segments import Block
-from genius.index.sources import SourceItems, drop_former_items
+from genius.index.sources import FolderItems, SourceItems, drop_former_items
 from genius.index.writer import SegmentWriter, SpillFile
 from genius.progress import bar
 
@@ -87,9 +87,20 @@ class Ingest:
         self._revised: dict[int, Entry] = {}
         self._blocks: list[EncodedItems] = []
         self._embeddings = SpillFile(writer.path)
+        self._read_values: dict[str, ReadValues] = {}
 
-    def add(self, items: Iterable[Item], total: int | None = None) -> Added:
-        """Add items; what is committed stays when this is stopped."""
+    def add(
+        self,
+        items: Iterable[Item],
+        total: int | None = None,
+        read_values: dict[str, ReadValues] | None = None,
+    ) -> Added:
+        """Add items; what is committed stays when this is stopped.
+
+        `read_values` is what was read of those that have other values, by id; it may grow with the items.
+        """
+        self._read_values = {} if read_values is None else read_values
+        texts: list[str] = []
         source = items if isinstance(items, SourceItems) else None
         self._report.prefix = source.prefix if source else ""
         with contextlib.closing(self._chunks(items, "indexing", total)) as chunks:
@@ -101,15 +112,19 @@ class Ingest:
                 if source is not None:
                     valid = [item for item in valid if self._may_replace(item, stored, source)]
                 self._take(valid, stored)
+                texts += [item.id for item in valid if item.image is None]
         if source is not None:
             drop_former_items(self._catalogue, source)
+            source.keep_text_files(self._catalogue, texts)
         return self._report
 
     def update(self, changes: Iterable[Change], total: int | None = None) -> Added:
         """Change items of the index. What is committed stays when this is stopped."""
+        folder_items = FolderItems(self._catalogue)
         with contextlib.closing(self._chunks(changes, "updating", total)) as chunks:
             for chunk in chunks:
                 stored = self._catalogue.stored(id for id in map(id_of, chunk) if _is_unicode(id))
+                self._read_values.update(folder_items.read_values(stored))
                 items = [item for change in chunk if (item := self._changed(change, stored)) is not None]
                 self._take(items, stored)
         return self._report
@@ -226,7 +241,8 @@ class Ingest:
                 item_keys=self._catalogue.state().next_key + np.arange(len(entries)),
                 half_sq_norms=np.concatenate([encoded.half_sq_norms for encoded in self._blocks]),
             )
-        self._writer.commit(entries, block, self._replaced, self._revised)
+        read = {id: self._read_values.pop(id) for id in self._touched & self._read_values.keys()}
+        self._writer.commit(entries, block, self._replaced, self._revised, read)
         self._report.added += len(entries) - len(self._replaced)
         self._report.replaced += len(self._replaced) + len(self._revised)
         self._touched, self._pending, self._replaced, self._revised, self._blocks = set(), {}, [], {}, []

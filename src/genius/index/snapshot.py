@@ -56,7 +56,7 @@ def index_settings(model: Model, format: SegmentFormat) -> dict[str, Any]:
         "width": model.width,
         "sources": [],
         "made_by": f"genius {__version__}",
-        "made_at": now(),
+        "made_at": now().isoformat(timespec="seconds"),
     }
 
 

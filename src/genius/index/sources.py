@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import orjson
 
 from genius.data.collection import Collection
 from genius.data.folder import Folder
 from genius.data.mbeir import Tree
 from genius.data.records import MODALITIES, ImageFile, ImageInTar, ImageSource, Item
 from genius.errors import InputError
-from genius.index.entries import Entry, image_hash_of, item_of
+from genius.index.entries import Entry, ReadValues, image_hash_of, item_of
 
 if TYPE_CHECKING:
     from genius.index.catalogue import Catalogue
@@ -75,6 +77,11 @@ class SourceItems:
             return image
         return ImageFile(self.source.path, self.inner + image.path)
 
+    def keep_text_files(self, catalogue: Catalogue, ids: Sequence[str]) -> None:
+        """Store which items are text files of the source, if it is a folder."""
+        if ids and isinstance(self.collection, Folder):
+            catalogue.keep_text_files(self.source.path, ids)
+
     def conflict(self, item: Item, old: Entry, catalogue: Path) -> InputError | None:
         """Why an item may not replace the one that has its id: that is another photo, which still exists."""
         if self.replacing or not isinstance(self.collection, Folder) or item.image is None:
@@ -85,6 +92,35 @@ class SourceItems:
         return InputError(f"its id is that of another image, {place}: rename one of the two files")
 
 
+@dataclass(frozen=True)
+class FolderItems:
+    """Tells which items are files of the folders among an index's sources."""
+
+    catalogue: Catalogue
+
+    def read_values(self, stored: Mapping[str, tuple[int, Entry]]) -> dict[str, ReadValues]:
+        """What was read of those of these items that are such files, by id."""
+        keys = [key for key, _ in stored.values()]
+        texts, known = self.catalogue.text_folders(keys), self.catalogue.read_values(keys)
+        folders = {source.path for source in known_sources(self.catalogue) if source.kind == Folder.kind}
+        return {
+            id: known.get(key) or ReadValues(entry.text, entry.metadata)
+            for id, (key, entry) in stored.items()
+            if key in texts or image_root(entry) in folders
+        }
+
+
+def image_root(entry: Entry) -> str | None:
+    """The folder that an item's image is below, if it is a file."""
+    fields = {} if entry.image is None else orjson.loads(entry.image)
+    return fields["root"] if fields.get("kind") == "file" else None
+
+
+def known_sources(catalogue: Catalogue) -> list[Source]:
+    """The sources of an index, in the order in which they came."""
+    return [Source(**fields) for fields in catalogue.sources()]
+
+
 def attach(catalogue: Catalogue, collection: Collection, *, replacing: bool) -> SourceItems:
     """The collection as a source of the index, which is recorded before anything is added.
 
@@ -93,7 +129,25 @@ def attach(catalogue: Catalogue, collection: Collection, *, replacing: bool) -> 
     if isinstance(collection, Tree):
         wanted = collection.instructions.wanted_by_prompt()
         catalogue.add_instructions({prompt: MODALITIES.index(want) for prompt, want in wanted.items()})
-    known = [Source(**fields) for fields in catalogue.sources()]
+    items = locate(catalogue, collection, replacing=replacing)
+    if not replacing or not items.former_prefix:
+        keep_source(catalogue, items.source)
+    return items
+
+
+def keep_source(catalogue: Catalogue, source: Source, former: str | None = None) -> None:
+    """Record a source, unless it is; or where the one that was at `former` is now."""
+    known = known_sources(catalogue)
+    kept = [source if entry.path == former else entry for entry in known]
+    if all(entry.path != source.path for entry in kept):
+        kept.append(source)
+    if kept != known:
+        catalogue.keep_sources([asdict(entry) for entry in kept])
+
+
+def locate(catalogue: Catalogue, collection: Collection, *, replacing: bool) -> SourceItems:
+    """The collection as a source of the index: one that it has, or a new one. Nothing is recorded."""
+    known = known_sources(catalogue)
     path = collection.path.resolve()
     for source in known:
         if Path(source.path) == path:
@@ -108,16 +162,14 @@ def attach(catalogue: Catalogue, collection: Collection, *, replacing: bool) -> 
     prefix = ""
     if len(catalogue) and not replacing and _collides(catalogue, collection):
         prefix = _free_prefix(catalogue, known, path)
-    source = Source(str(path), collection.kind, prefix)
-    catalogue.keep_sources([asdict(entry) for entry in (*known, source)])
-    return SourceItems(collection, source, replacing=replacing)
+    return SourceItems(collection, Source(str(path), collection.kind, prefix), replacing=replacing)
 
 
 def drop_former_items(catalogue: Catalogue, items: SourceItems) -> None:
     """Remove what a source had under its prefix, after the same items were added without it."""
     if items.former_prefix:
         catalogue.remove(catalogue.keys_with_prefix(items.former_prefix))
-        known = [Source(**fields) for fields in catalogue.sources()]
+        known = known_sources(catalogue)
         kept = [items.source if source.path == items.source.path else source for source in known]
         catalogue.keep_sources([asdict(source) for source in kept])
 

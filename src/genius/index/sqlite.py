@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from genius.errors import DamagedError, DiskError, FilterTimeoutError, GeniusError
+import orjson
+
+from genius.errors import DamagedError, DiskError, FilterTimeoutError, GeniusError, InputError
 
 BUSY_SECONDS = 60
 """How long a connection waits for another one that writes."""
@@ -23,6 +25,8 @@ CHECKPOINT_SECONDS = 5
 """which waits so long for readers of older versions."""
 DEADLINE_STEPS = 1000
 """How many steps SQLite's virtual machine does between two looks at the clock, where there is a deadline."""
+LISTED = "IN (SELECT value FROM json_each(?))"
+"""A condition: among the values of a list in JSON."""
 
 _DISK_ERRORS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
@@ -164,3 +168,16 @@ def _disk_error(path: Path, error: sqlite3.Error) -> DiskError | None:
         return DiskError(path, errno.EACCES, "used", needed)
     number = None if code is None else _DISK_ERRORS.get(code & 0xFF)
     return None if number is None else DiskError(path, number, "used", str(error))
+
+
+def ids_to_json(ids: Iterable[str]) -> str:
+    """Ids as JSON. SQLite ends a text in JSON at a zero byte, which no item's id has."""
+    try:
+        return to_json(id for id in ids if "\0" not in id)
+    except TypeError as error:
+        raise InputError(f"an id is a text of whole Unicode: {error}") from None
+
+
+def to_json(values: Iterable[Any]) -> str:
+    """Values as a list in JSON."""
+    return orjson.dumps(list(values)).decode()

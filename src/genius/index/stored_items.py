@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from genius.errors import DamagedError, InputError
 from genius.index.catalogue import Catalogue
 from genius.index.entries import Entry
 from genius.index.locks import opening_segments
+from genius.index.provenance import Addition
 from genius.index.segments import (
     Segment,
     SegmentFormat,
@@ -79,11 +81,13 @@ class StoredItems:
                 )
             yield chunk, [stored[key] for key in chunk.tolist()]
 
-    def time_of(self, key: int) -> str:
+    def time_of(self, key: int) -> datetime.datetime:
         """When an item was added, or got another text or image; if that is not recorded, when the index was
         made."""
         number = int(self.addition_numbers(np.array([key]))[0])
-        return self._additions[number][1] if number >= 0 else str(self.settings.get("made_at", ""))
+        if number >= 0:
+            return self._additions[number][1]
+        return datetime.datetime.fromisoformat(self.settings.get("made_at", "0001-01-01T00:00:00+00:00"))
 
     def addition_numbers(self, keys: np.ndarray) -> np.ndarray:
         """Which addition each item came with [n]; items of one number have one time, -1 is not recorded."""
@@ -91,7 +95,7 @@ class StoredItems:
         return np.searchsorted(first_keys, keys, side="right") - 1
 
     @cached_property
-    def _additions(self) -> list[tuple[int, str]]:
+    def _additions(self) -> list[Addition]:
         return self.catalogue.additions()
 
 

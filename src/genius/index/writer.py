@@ -21,7 +21,7 @@ import numpy as np
 
 from genius.errors import DamagedError, GeniusError
 from genius.index.catalogue import Catalogue, SegmentEntry
-from genius.index.entries import Entry
+from genius.index.entries import Entry, ReadValues
 from genius.index.locks import remove_orphaned_segments
 from genius.index.segments import (
     Block,
@@ -70,10 +70,11 @@ class SegmentWriter:
         block: Block | None,
         replaced: Sequence[int],
         revised: Mapping[int, Entry],
+        read_values: Mapping[str, ReadValues] | None = None,
     ) -> None:
         """Commit items with their codes, which have the next keys, and what else they change."""
         if block is None:
-            self._catalogue.commit(revised=revised)
+            self._catalogue.commit(revised=revised, read_values=read_values)
             return
         older = self._segments_to_absorb(len(entries))
         quick = sum(segment.items for segment in older) + len(entries) <= QUICK_MERGE
@@ -88,6 +89,7 @@ class SegmentWriter:
             revised=revised,
             merged=[entry.number for entry in older] if merged is not None else [],
             dropped=[] if merged is None else merged.dropped.tolist(),
+            read_values=read_values,
         )
         if older and not quick:
             self._replace_if_possible([*older, segment])
