@@ -27,7 +27,9 @@ def summary(hits: list[Hit]) -> list[tuple[str, str | None, tuple[int, ...], tup
 def test_a_client_has_the_methods_of_an_index() -> None:
     # These methods and parameters only make sense where the index is.
     local = {"create", "open", "reading", "prepare", "prepare_to_add", "page"}
-    local |= {"filter_seconds", "searcher", "format", "decoder", "first_codes", "calibrate"}
+    local |= {"filter_seconds", "searcher", "format", "decoder", "first_codes", "calibrate", "items"}
+    # No path of the server is ever taken from a request.
+    local |= {"split", "export", "recode", "plan_sync", "sync", "drift"}
     local_parameters = {"cache", "workers", "total", "replace", "on_failure", "like", "pairs"}
     names = {name for name in dir(Index) if not name.startswith("_")} - local
     names |= {"__len__", "__contains__", "__iter__", "__enter__", "__exit__"}
