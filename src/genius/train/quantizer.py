@@ -37,6 +37,7 @@ from genius.train.pairs import draw_positives, mask_other_positives
 from genius.train.quantizer_start import sizes_of
 from genius.train.validation import (
     CodeQuality,
+    Guarded,
     ItemRepresentations,
     RankingSettings,
     choose_ranking,
@@ -110,6 +111,8 @@ class QuantizerSettings:
     blend: bool = True
     """Whether candidates are re-ranked by joined embeddings and codes together, with a weight chosen by
     validation; the paper re-ranks by joined embeddings alone."""
+    guarded: Guarded = "datasets"
+    """What that weight may not cost hits: the mean of each of the `datasets`, or each of their `tasks`."""
     distillation: DistillationSettings = field(default_factory=DistillationSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
@@ -378,6 +381,7 @@ class QuantizerStage:
             self.query_vectors,
             members=self.val_items,
             count=self.settings.validated,
+            guarded=self.settings.guarded,
         )
 
     def validate(self) -> dict[str, float]:
