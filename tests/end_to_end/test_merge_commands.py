@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,19 @@ def test_a_collection_moves_to_another_model(
     ).output
     assert "1 items; 1 moved now" in printed and "1 could not be moved" in printed
     assert "item 'gone'" in failed.read_text()
+
+
+def test_a_collection_moves_without_its_old_model(
+    learned_model: Path, coded_model: Path, items: list[Item], tmp_path: Path
+) -> None:
+    shutil.copytree(coded_model, tmp_path / "model")
+    index, out = make(tmp_path / "index", tmp_path / "model", items), tmp_path / "moved"
+    assert f"genius recode {index} --model" in refused("search", index, "red", "--model", learned_model)
+    shutil.rmtree(tmp_path / "model")
+    assert "which is gone" in refused("search", index, "red")
+    moved = run("recode", index, "--model", learned_model, "-o", out, "--workers", "1").output
+    assert f"{len(items)} items; {len(items)} moved now" in moved
+    assert answers(out) == answers(make(tmp_path / "at once", learned_model, items))
 
 
 def test_items_are_listed_and_piped(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,6 @@ def recode(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The new index, or the one that was begun so, to continue.")
     ],
-    old_model: Annotated[Path | None, typer.Option(help="The model of INDEX, if it was moved.")] = None,
     embeddings: Annotated[
         str | None,
         typer.Option(help="What the new index keeps of embeddings: int8, fp16 or none; by default as INDEX."),
@@ -35,10 +35,13 @@ def recode(
 ) -> None:
     """Move the collection of INDEX to another model, into an index of its own; start it again to continue.
 
-    INDEX stays as it is, and can be searched and changed meanwhile. Images are read from where they are.
+    INDEX stays as it is, and can be searched and changed meanwhile. Its own model is not needed, and may be
+    gone. Images are read from where they are.
     """
     from genius.errors import GeniusError
+    from genius.index.catalogue import Catalogue
     from genius.index.index import Index
+    from genius.index.recode import recode_catalogue
     from genius.model import Model
     from genius.progress import log_to_terminal
     from genius.runtime import cores
@@ -46,9 +49,9 @@ def recode(
     log_to_terminal()
     kept: Any = embeddings
     opened = Model.open(model)
-    with Index.open(index, old_model) as old, failure_file(failures) as listener:
-        report = old.recode(
-            opened, out, embeddings=kept, strict=strict, on_failure=listener, workers=workers or cores()
+    with closing(Catalogue(index)) as old, failure_file(failures) as listener:
+        report = recode_catalogue(
+            Index, old, opened, out, kept, strict=strict, on_failure=listener, workers=workers or cores()
         )
     with Index.open(out, opened) as new:
         typer.echo(

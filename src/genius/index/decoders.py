@@ -38,7 +38,8 @@ def check_model(index: Path, made_by: Mapping[str, str], model: Model) -> None:
     if model.fingerprint != made_by["fingerprint"]:
         raise MismatchError(
             f"{index} was made by the model {made_by['fingerprint'][:12]}, but {model.name} is "
-            f"{model.fingerprint[:12]}: bring the old one back, or make the index again with genius index"
+            f"{model.fingerprint[:12]}: bring the old one back, or move the items to the new one with "
+            f"genius recode {index} --model {model.path} -o NEW"
         )
 
 

@@ -56,10 +56,10 @@ from genius.index.query import (
     check_several,
     make_query,
 )
-from genius.index.recode import begin_recoding, recode_items
+from genius.index.recode import recode_catalogue
 from genius.index.searcher import Searcher
 from genius.index.segments import KeptEmbeddings, SegmentFormat
-from genius.index.snapshot import Snapshot, create_index_folder, index_settings
+from genius.index.snapshot import Snapshot, create_index_folder, index_settings, segment_format
 from genius.index.sources import attach
 from genius.index.split import SplitReport, split_index
 from genius.index.sync import Synced, carry_out, why_kept
@@ -85,7 +85,7 @@ class Index:
     def __init__(self, path: Path, catalogue: Catalogue, model: Model) -> None:
         self.path, self.model = path, model
         self._catalogue = catalogue
-        self._format = _segment_format(model, catalogue.settings()["codes"]["embeddings"])
+        self._format = segment_format(model, catalogue.settings()["codes"]["embeddings"])
         self._calibrations = Calibrations(path)
         self._versions = Versions(path, catalogue, model, self._format)
         with self._reading():
@@ -114,7 +114,7 @@ class Index:
         path, model = Path(path), _open_model(model)
         model.prepare(offline=offline)
         with translate_disk_errors(path, "made"):
-            create_index_folder(path, index_settings(model, _segment_format(model, embeddings)))
+            create_index_folder(path, index_settings(model, segment_format(model, embeddings)))
         return cls.open(path, model)
 
     @classmethod
@@ -413,13 +413,10 @@ class Index:
         one keeps, by default what this one does; the other arguments are those of `add`. See
         `genius.index.recode`.
         """
-        model = _open_model(model)
-        format = _segment_format(model, embeddings or self._format.embeddings)
-        begin_recoding(self._catalogue, model, Path(out), format)
         options: dict[str, Any] = {"strict": strict, "on_failure": on_failure, "workers": workers}
-        with type(self).open(out, model) as target:
-            add = partial(target.add, cache=cache, **options)
-            return recode_items(self._catalogue, target._catalogue, add)
+        return recode_catalogue(
+            type(self), self._catalogue, _open_model(model), out, embeddings, cache=cache, **options
+        )
 
     @property
     def version(self) -> int:
@@ -580,8 +577,3 @@ class Index:
 
 def _open_model(model: Model | Path | str) -> Model:
     return model if isinstance(model, Model) else Model.open(model)
-
-
-def _segment_format(model: Model, kept: KeptEmbeddings) -> SegmentFormat:
-    space = model.code_space
-    return SegmentFormat(space.sizes, space.semantic, space.modality_code == "given", kept)

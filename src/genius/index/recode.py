@@ -9,21 +9,44 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from genius.data.records import Item
 from genius.errors import InputError, translate_disk_errors
 from genius.index.catalogue import Catalogue
 from genius.index.entries import item_of
 from genius.index.ingest import Added
-from genius.index.segments import SegmentFormat
-from genius.index.snapshot import create_index_folder, index_settings, is_index
+from genius.index.segments import KeptEmbeddings, SegmentFormat
+from genius.index.snapshot import create_index_folder, index_settings, is_index, segment_format
 from genius.model import Model
+
+if TYPE_CHECKING:
+    from genius.index.index import Index
 
 ORIGIN = "recoded_from"
 """The setting that names the index from which items come."""
 CHUNK = 512
 """How many items are compared with the new catalogue at a time."""
+
+
+def recode_catalogue(
+    kind: type[Index],
+    old: Catalogue,
+    model: Model,
+    out: Path | str,
+    embeddings: KeptEmbeddings | None = None,
+    **options: Any,
+) -> Added:
+    """Move the items of a catalogue to an index of this kind at `out`, or go on with what was begun.
+
+    The model of the old index is not needed, and may be gone. `options` are those of `Index.add`.
+    """
+    kept: KeptEmbeddings = embeddings or old.settings()["codes"]["embeddings"]
+    begin_recoding(old, model, Path(out), segment_format(model, kept))
+    with kind.open(out, model) as target:
+        return recode_items(old, target._catalogue, partial(target.add, **options))
 
 
 def begin_recoding(old: Catalogue, model: Model, out: Path, format: SegmentFormat) -> None:

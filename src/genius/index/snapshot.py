@@ -25,6 +25,7 @@ from genius.index.query_batch import StoredItem
 from genius.index.searcher import Searcher
 from genius.index.segments import (
     FOLDER,
+    KeptEmbeddings,
     Segment,
     SegmentFormat,
     gather_codes,
@@ -46,6 +47,12 @@ FEW_EXCLUDED = 256
 def is_index(path: Path | str) -> bool:
     """Whether `path` is a folder with a catalogue."""
     return Path(path, FILE).is_file()
+
+
+def segment_format(model: Model, kept: KeptEmbeddings) -> SegmentFormat:
+    """What the segments of a model's index are made of."""
+    space = model.code_space
+    return SegmentFormat(space.sizes, space.semantic, space.modality_code == "given", kept)
 
 
 def index_settings(model: Model, format: SegmentFormat) -> dict[str, Any]:
