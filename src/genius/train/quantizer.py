@@ -37,7 +37,6 @@ from genius.train.pairs import draw_positives, mask_other_positives
 from genius.train.quantizer_start import sizes_of
 from genius.train.validation import (
     CodeQuality,
-    Guarded,
     ItemRepresentations,
     RankingSettings,
     choose_ranking,
@@ -111,8 +110,9 @@ class QuantizerSettings:
     blend: bool = True
     """Whether candidates are re-ranked by joined embeddings and codes together, with a weight chosen by
     validation; the paper re-ranks by joined embeddings alone."""
-    guarded: Guarded = "datasets"
-    """What that weight may not cost hits: the mean of each of the `datasets`, or each of their `tasks`."""
+    carry_over: bool = False
+    """Whether the model is for collections unlike those of training, too. Embeddings carry over to them
+    better than codes do: so the largest weight is taken that finds as much, and that costs no task hits."""
     distillation: DistillationSettings = field(default_factory=DistillationSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
@@ -381,7 +381,7 @@ class QuantizerStage:
             self.query_vectors,
             members=self.val_items,
             count=self.settings.validated,
-            guarded=self.settings.guarded,
+            carry_over=self.settings.carry_over,
         )
 
     def validate(self) -> dict[str, float]:
