@@ -172,6 +172,14 @@ def test_vectors_may_be_narrower_than_embeddings() -> None:
     assert trained.validate()["codes"] > 20
 
 
+def test_kinds_of_queries_that_are_not_blended_are_re_ranked_by_embeddings_alone() -> None:
+    every = QuantizerStage(SETTINGS, world(1), world(2), seed=5)
+    chosen = every.ranking(every.quantize_items())
+    both = QuantizerStage(dataclasses.replace(SETTINGS, blended=("both",)), world(1), world(2), seed=5)
+    assert both.ranking(both.quantize_items()).rerank == (1.0, 1.0, chosen.rerank[2])
+    assert chosen.rerank != (1.0, 1.0, chosen.rerank[2])
+
+
 @pytest.mark.long
 def test_16_levels_of_8192_codes_are_trained_and_searched() -> None:
     """Codes of 208 bits, from k-means to beam search."""

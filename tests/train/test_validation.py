@@ -21,7 +21,6 @@ from genius.train.validation import (
     RankingSettings,
     _weighted_rankings,
     best_scale_and_weight,
-    best_weight,
     choose_ranking,
     unseen_items,
 )
@@ -113,27 +112,6 @@ def test_the_weight_of_most_hits_may_not_cost_a_data_set_what_embeddings_find() 
     assert best_scale_and_weight(hits, datasets)[0] == SCALES[1]
     hits[2] += weights  # now photos want 0.8, emoji 1.0
     assert best_scale_and_weight(hits, datasets)[1] == 1.0
-
-
-def test_the_weight_of_most_hits_may_not_cost_a_task_what_embeddings_find() -> None:
-    """Codes gain much for captions and cost the photos of the same data set a little."""
-    weights = np.array(WEIGHTS)
-    hits = np.stack([0.60 + 0.05 * weights, 0.50 - 0.10 * weights])  # photos: 0.65 by embeddings alone
-    together, apart = np.array(["coco", "coco"]), np.array(["photos", "captions"])
-    assert best_weight(hits, together, carry_over=False) == 0.0
-    assert best_weight(hits, apart, carry_over=False) == 0.9  # 0.645 of 0.65
-    hits[0] = 0.05 + 0.004 * weights  # of 0.054 half a point may go, though it is a tenth
-    assert best_weight(hits, apart, carry_over=False) == 0.0
-
-
-def test_of_weights_that_find_as_much_the_largest_carries_over() -> None:
-    weights = np.array(WEIGHTS)
-    hits = (0.60 - 0.02 * np.abs(weights - 0.4))[None]
-    one = np.array(["photos"])
-    assert best_weight(hits, one, carry_over=False) == 0.4
-    assert best_weight(hits, one, carry_over=True) == 0.6  # 0.596; 0.7 finds 0.594
-    hits[0, -1] = 0.6
-    assert best_weight(hits, one, carry_over=True) == 1.0
 
 
 def test_items_that_training_asks_for_are_not_searched() -> None:

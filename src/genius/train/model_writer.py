@@ -117,7 +117,7 @@ def write_quantizer(
             "modality_of": quality.modality_of,
             "dense_baseline": ranking.dense_baseline,
             "query_scale": list(ranking.query_scale),
-            "rerank": list(ranking.rerank) if stage.settings.blend else 1.0,
+            "rerank": list(ranking.rerank) if stage.settings.blended else 1.0,
         },
         "tensors": {**model.settings.get("tensors", {}), **names},
         "recipe": recipe,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -44,6 +44,9 @@ from genius.train.validation import (
     unseen_items,
 )
 
+QueryKindName = Literal["image", "text", "both"]
+QUERY_KINDS: tuple[QueryKindName, ...] = get_args(QueryKindName)
+"""What queries are, in the order of their numbers (`genius.quantize.fusion_inputs`)."""
 SOME_QUERIES = 20_000
 """Training queries whose directions narrower vectors start from, at most."""
 REFIT_ITEMS, REFIT_ITERATIONS = 120_000, 5
@@ -107,12 +110,9 @@ class QuantizerSettings:
     """The share of the steps, at the end, in which dead codes are not restarted any more."""
     validated: int = 300
     """Queries of each task that a validation uses, at most; its beam search uses a third of them."""
-    blend: bool = True
-    """Whether candidates are re-ranked by joined embeddings and codes together, with a weight chosen by
-    validation; the paper re-ranks by joined embeddings alone."""
-    carry_over: bool = False
-    """Whether the model is for collections unlike those of training, too. Embeddings carry over to them
-    better than codes do: so the largest weight is taken that finds as much, and that costs no task hits."""
+    blended: tuple[QueryKindName, ...] = ("image", "text", "both")
+    """Kinds of queries whose candidates are re-ranked by joined embeddings and codes together, with a weight
+    chosen by validation; others by joined embeddings alone, as the paper does."""
     distillation: DistillationSettings = field(default_factory=DistillationSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
@@ -373,7 +373,7 @@ class QuantizerStage:
         """What validation chooses for dense search, queries and re-ranking; `items` are those of
         `quantize_items`."""
         queries, quantized = self.validation.queries, items.quantizer.reconstruct(items.codes)
-        return choose_ranking(
+        chosen = choose_ranking(
             ItemRepresentations(self.validation.items.embeddings, items.vectors, quantized),
             self.validation.pool.modality,
             list(self.validation.tasks.values()),
@@ -381,8 +381,10 @@ class QuantizerStage:
             self.query_vectors,
             members=self.val_items,
             count=self.settings.validated,
-            carry_over=self.settings.carry_over,
         )
+        kinds = zip(QUERY_KINDS, chosen.rerank, strict=True)
+        weights = tuple(weight if kind in self.settings.blended else 1.0 for kind, weight in kinds)
+        return replace(chosen, rerank=weights)
 
     def validate(self) -> dict[str, float]:
         """Hit rate @5 by codes alone and by beam search with geometry, and how many positives survive its

@@ -148,8 +148,8 @@ count more. New items fit worse than those that codebooks were trained on."""
 AS_GOOD = 0.005
 """A mean hit rate by codes that is lower by less than this is as good: then the shorter query is taken."""
 LEAST_KEPT = 0.99
-"""Of the hits by embeddings alone, what every data set, or every task, keeps under a weight that may be
-chosen, or all but AS_GOOD: a gain on one is no reason to lose on another."""
+"""Of the hits by embeddings alone, what every data set keeps under a weight that may be chosen: a gain on one
+is no reason to lose on another."""
 
 
 @dataclass(frozen=True)
@@ -180,13 +180,11 @@ def choose_ranking(
     *,
     members: np.ndarray,
     count: int,
-    carry_over: bool = False,
 ) -> RankingSettings:
     """Choose by the mean over tasks of the hit rate @5 among items of the wanted modality.
 
     `modality` [n] is that of all items, of which `members` are searched; up to `count` queries of each task
-    are used. A kind of query that no task has gets what is best for all tasks. With `carry_over`, re-ranking
-    trusts embeddings as far as it costs nothing (see `best_weight`).
+    are used. A kind of query that no task has gets what is best for all tasks.
     """
     embedding_hits, vector_hits, scaled_hits = [], [], []
     for task in tasks:
@@ -209,12 +207,12 @@ def choose_ranking(
         vector_hits.append(hits[1])
         scaled_hits.append(np.reshape(hits[2:], (len(SCALES), len(WEIGHTS))))
     kinds = np.array([kind_of_query(task) for task in tasks])
-    groups = np.array([str(task.task) if carry_over else task.task.dataset for task in tasks])
+    datasets = np.array([task.task.dataset for task in tasks])
     by_task = np.array(scaled_hits)
     chosen = []
     for kind in range(KINDS):
         alike = kinds == kind if kind in kinds else np.ones(len(kinds), bool)
-        chosen.append(best_scale_and_weight(by_task[alike], groups[alike], carry_over=carry_over))
+        chosen.append(best_scale_and_weight(by_task[alike], datasets[alike]))
     return RankingSettings(
         "vectors" if np.mean(vector_hits) > np.mean(embedding_hits) else "embeddings",
         tuple(scale for scale, _ in chosen),
@@ -222,28 +220,14 @@ def choose_ranking(
     )
 
 
-def best_scale_and_weight(
-    hits: np.ndarray, groups: np.ndarray, *, carry_over: bool = False
-) -> tuple[float, float]:
-    """Of hit rates [tasks, scales, weights] of tasks in these groups [tasks]: the scale by codes alone, as
-    these decide what is re-ranked, and the best weight then."""
+def best_scale_and_weight(hits: np.ndarray, datasets: np.ndarray) -> tuple[float, float]:
+    """Of hit rates [tasks, scales, weights] of tasks of these data sets [tasks]: the scale by codes alone, as
+    these decide what is re-ranked; the weight of most hits among those under which no data set loses."""
     by_codes = hits[:, :, 0].mean(0)
     scale = int(np.flatnonzero(by_codes > by_codes.max() - AS_GOOD)[0])
-    return SCALES[scale], best_weight(hits[:, scale], groups, carry_over=carry_over)
-
-
-def best_weight(hits: np.ndarray, groups: np.ndarray, *, carry_over: bool) -> float:
-    """Of hit rates [tasks, weights]: the weight of most hits among those under which no group loses.
-
-    With `carry_over` the largest weight that finds as much: what codes tell of items depends on the
-    collections that codebooks were fitted to, more than what embeddings tell.
-    """
-    by_group = np.stack([hits[groups == name].mean(0) for name in np.unique(groups)])
-    by_embeddings = by_group[:, -1:]  # the last weight is embeddings alone
-    keeps = (by_group >= np.minimum(LEAST_KEPT * by_embeddings, by_embeddings - AS_GOOD)).all(0)
-    means = np.where(keeps, hits.mean(0), -1)
-    as_good = np.flatnonzero(means >= means.max() - AS_GOOD)
-    return WEIGHTS[int(as_good[-1] if carry_over else np.argmax(means))]
+    by_dataset = np.stack([hits[datasets == name, scale].mean(0) for name in np.unique(datasets)])
+    keeps = (by_dataset >= LEAST_KEPT * by_dataset[:, -1:]).all(0)  # the last weight is embeddings alone
+    return SCALES[scale], WEIGHTS[int(np.argmax(np.where(keeps, hits[:, scale].mean(0), -1)))]
 
 
 def _weighted_rankings(
