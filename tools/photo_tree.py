@@ -4,7 +4,7 @@
 
 COCO, MINIBEIR and EMOJI are M-BEIR trees; of MINIBEIR only fashion and groceries are taken, so that Flickr8k
 stays a test of transfer. The photos get two tasks more, from a caption to another one and to the photo with
-another one; every second caption asks with some of its words left out; and every task has the general
+another one; every caption asks a second time with some of its words left out; and every task has the general
 instructions that a search uses where the user gives none. With --free, only those photos are trained on whose
 licence allows any use with attribution; CAPTIONS is the list of photos (captions.jsonl.xz) that says so.
 Images are linked, not copied.
@@ -41,7 +41,7 @@ CAPTION_PROMPTS = {
     ),
 }
 LEFT_OUT = 0.35
-"""Share of a caption's words that are left out: people ask in fewer words than captions have."""
+"""Share of a caption's words that its second query lacks: people ask in fewer words than captions have."""
 FEWEST_WORDS = 3
 Queries = dict[tuple[Split, Task], list[Query]]
 Pools = dict[str, list[Item]]
@@ -70,7 +70,7 @@ def main() -> None:
         for split in SPLITS:
             queries |= {(split, task): list(tree.queries(split, task)) for task in tree.tasks(split)}
     add_caption_tasks(pools, queries)
-    shorten_captions(queries)
+    add_shortened_captions(queries)
     if options.free:
         keep_photos(pools, queries, freely_licensed(options.free))
     with atomic.write_folder(options.out) as folder:
@@ -102,12 +102,13 @@ def add_caption_tasks(pools: Pools, queries: Queries) -> None:
         pools[f"coco_task2_{split}"] = pairs
 
 
-def shorten_captions(queries: Queries) -> None:
-    """Let every second training caption ask for its photo with some of its words left out."""
+def add_shortened_captions(queries: Queries) -> None:
+    """Let every training caption ask for its photo a second time, with some of its words left out."""
     captions = queries["train", Task("coco", 0)]
-    captions[1::2] = [
-        dataclasses.replace(query, text=shortened(query.text or "", row))
-        for row, query in enumerate(captions[1::2])
+    captions += [
+        dataclasses.replace(query, id=f"{dataset}:7{int(number):06}", text=shortened(query.text or "", row))
+        for row, query in enumerate(captions)
+        for dataset, _, number in [query.id.partition(":")]
     ]
 
 
