@@ -42,8 +42,8 @@ class WorldModel(MadeUpModel):
         self.quantizer = self.code_space = Quantizer(books, modality_code="given")
         self.words = words
         # What words mean is kept by the model's fingerprint: models of other words are others.
-        told = [(word, vector.tolist()) for word, vector in sorted(words.items())]
-        self.fingerprint = content_key(repr(told).encode()).hex()
+        meanings = [(word, vector.tolist()) for word, vector in sorted(words.items())]
+        self.fingerprint = content_key(repr(meanings).encode()).hex()
 
     def fusion_inputs(self, queries: Sequence[Query]) -> Any:
         """The words' embeddings; unknown words are nowhere."""
