@@ -112,7 +112,8 @@ class Ingest:
                 if source is not None:
                     valid = [item for item in valid if self._may_replace(item, stored, source)]
                 self._take(valid, stored)
-                texts += [item.id for item in valid if item.image is None]
+                if source is not None and source.is_folder:  # others may have more texts than memory holds
+                    texts += [item.id for item in valid if item.image is None]
         if source is not None:
             drop_former_items(self._catalogue, source)
             source.keep_text_files(self._catalogue, texts)

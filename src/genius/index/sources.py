@@ -77,14 +77,19 @@ class SourceItems:
             return image
         return ImageFile(self.source.path, self.inner + image.path)
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether its items are files of a folder."""
+        return isinstance(self.collection, Folder)
+
     def keep_text_files(self, catalogue: Catalogue, ids: Sequence[str]) -> None:
         """Store which items are text files of the source, if it is a folder."""
-        if ids and isinstance(self.collection, Folder):
+        if ids and self.is_folder:
             catalogue.keep_text_files(self.source.path, ids)
 
     def conflict(self, item: Item, old: Entry, catalogue: Path) -> InputError | None:
         """Why an item may not replace the one that has its id: that is another photo, which still exists."""
-        if self.replacing or not isinstance(self.collection, Folder) or item.image is None:
+        if self.replacing or not self.is_folder or item.image is None:
             return None
         if old.image is None or not is_in_use(item, old, catalogue):
             return None
