@@ -151,3 +151,4 @@ class TestTraining:
         printed = CliRunner().invoke(app, ["train", "--pairs", "pairs.csv", "-o", "model"])
         assert isinstance(printed.exception, InputError)
         assert "split 'sometimes' is none of train, val and test" in printed.output
+        assert not (tmp_path / "model-training").exists()

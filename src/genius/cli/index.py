@@ -18,12 +18,12 @@ from genius.cli.source import (
     Strict,
     TextColumn,
     VectorsFile,
+    exit_if_most_failed,
     failure_file,
     root_hint,
     show_failures,
     show_notes,
 )
-from genius.errors import GeniusError
 
 if TYPE_CHECKING:
     from genius.data.read import Collection
@@ -177,10 +177,7 @@ def add_all(
             failed += _show_report(target, name, collection, report, failures)
     if usable:
         target.calibrate()  # so that no search waits for it
-    if failed > usable:
-        if not usable:
-            raise GeniusError(f"nothing was added: none of {failed:,} items could be read")
-        raise typer.Exit(1)
+    exit_if_most_failed(failed, usable, "added")
 
 
 def _show_report(

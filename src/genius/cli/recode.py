@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from genius.cli.collection import IndexPath
-from genius.cli.source import FailureFile, Strict, failure_file, show_failures
+from genius.cli.source import FailureFile, Strict, exit_if_most_failed, failure_file, show_failures
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +38,6 @@ def recode(
     INDEX stays as it is, and can be searched and changed meanwhile. Its own model is not needed, and may be
     gone. Images are read from where they are.
     """
-    from genius.errors import GeniusError
     from genius.index.catalogue import Catalogue
     from genius.index.index import Index
     from genius.index.recode import recode_catalogue
@@ -62,7 +61,4 @@ def recode(
         usable = report.added + report.replaced + report.known
         if usable:
             new.calibrate()  # so that no search waits for it
-    if failed > usable:
-        if not usable:
-            raise GeniusError(f"nothing was moved: none of {failed:,} items could be read")
-        raise typer.Exit(1)
+    exit_if_most_failed(failed, usable, "moved")

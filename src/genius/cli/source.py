@@ -171,3 +171,13 @@ def _folders_near(path: Path, most: int = 1000) -> Iterator[Path]:
     yield folder
     yield from (inner for inner in itertools.islice(sorted(folder.iterdir()), most) if inner.is_dir())
     yield folder.parent
+
+
+def exit_if_most_failed(failed: int, usable: int, done: str) -> None:
+    """Exit with 1 if more items failed than not; raise GeniusError (nothing was `done`) if all did."""
+    from genius.errors import GeniusError
+
+    if failed > usable:
+        if not usable:
+            raise GeniusError(f"nothing was {done}: none of {failed:,} items could be read")
+        raise typer.Exit(1)

@@ -118,6 +118,7 @@ def _train(
 
 def _train_on_pairs(source: Path, root: Path | None, out: Path, start: str, seed: int, dry_run: bool) -> None:
     """Train on pairs, and say how much better than the start the model finds those that were held out."""
+    import contextlib
     import tempfile
 
     from genius.cli.source import show_failures
@@ -134,6 +135,9 @@ def _train_on_pairs(source: Path, root: Path | None, out: Path, start: str, seed
             data = prepare_pairs(source, folder, failures.add, root=root)
         except InputError:
             show_failures((failures,))  # why nothing is left
+            if not dry_run:
+                with contextlib.suppress(OSError):
+                    folder.parent.rmdir()  # unless an earlier run left something there
             raise
         typer.echo(
             f"{source}: {data.train_queries:,} queries to train on, {data.val_queries:,} held out, "
