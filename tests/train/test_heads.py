@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,6 +14,8 @@ import torch
 
 from genius.corpus.records import Records
 from genius.encode.features import ABSENT
+from genius.encode.projection import Projection
+from genius.train.loop import train
 from tests.train import small_heads
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -61,3 +67,37 @@ def test_a_share_of_queries_has_no_instruction(dropout: float, monkeypatch: pyte
     if dropout < 1:
         assert np.unique(with_prompt).tolist() == task.prompts.tolist()
         assert (with_prompt == task.prompts[0]).mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_resumed_run_keeps_the_projections_of_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another number of threads, main directions may be fitted with another sign."""
+    settings = dataclasses.replace(small_heads.SETTINGS.loop, save_every=8)
+    whole = small_heads.stage()
+    train(whole, settings, tmp_path / "whole", seed=0)
+    begun = small_heads.stage()
+    taken: list[int] = []
+    loss = begun.loss
+
+    def stopped_later(step: int, part: int) -> torch.Tensor:
+        taken.append(step)
+        if step > settings.save_every:
+            raise KeyboardInterrupt
+        return loss(step, part)
+
+    monkeypatch.setattr(begun, "loss", stopped_later)
+    with pytest.raises(KeyboardInterrupt):
+        train(begun, settings, tmp_path / "stopped", seed=0)
+    fit = Projection._fit
+
+    def mirrored(self: Projection, centre: str, directions: str, *rest: Any) -> None:
+        fit(self, centre, directions, *rest)
+        self.get_buffer(directions).neg_()
+
+    monkeypatch.setattr(Projection, "_fit", mirrored)
+    resumed = small_heads.stage()
+    train(resumed, settings, tmp_path / "stopped", seed=0)
+    assert max(taken) == settings.save_every + 1
+    for name, value in whole.network.state_dict().items():
+        assert torch.allclose(resumed.network.state_dict()[name], value, atol=1e-5), name

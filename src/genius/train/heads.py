@@ -124,10 +124,9 @@ class EncoderStage:
             self._fit_projections(features)
             if settings.heads.named:
                 self._fit_naming(encoder, features)
-        self.images = self._projected(self.heads.project_images, features.images)
-        self.texts = self._projected(self.heads.text_projection, features.texts)
-        if not settings.start:
-            fit_wants(self.heads, self.texts, *prompts)
+            known = self._projected(self.heads.text_projection, features.texts[prompts[0]])
+            fit_wants(self.heads, known, prompts[1])
+        self._features = features
         self.schedule = TaskSchedule(
             [len(task) for task in self.train_tasks],
             settings.loop.steps * settings.loop.accumulate,
@@ -135,6 +134,20 @@ class EncoderStage:
             seed=seed,
         )
         self.negative_pools = [self._negative_pool(task) for task in self.train_tasks]
+
+    @cached_property
+    def images(self) -> torch.Tensor:
+        """Projected features of all images.
+
+        They are made when they are first needed: a resumed run then has its checkpoint's projections, which
+        those fitted by this process need not equal, as with another number of threads.
+        """
+        return self._projected(self.heads.project_images, self._features.images)
+
+    @cached_property
+    def texts(self) -> torch.Tensor:
+        """Projected features of all texts, made when they are first needed, as those of images are."""
+        return self._projected(self.heads.text_projection, self._features.texts)
 
     # --- training
 
@@ -204,7 +217,7 @@ class EncoderStage:
         )
 
     def _fit_projections(self, features: Features) -> None:
-        """Fit the projections on the features of training queries and items; a resumed run fits the same."""
+        """Fit the projections on the features of training queries and items."""
         trained = [task.contents for task in self.train_tasks]
         trained.append(self.pool.contents[self._training_items])
         whitening = self.settings.heads.whitening
@@ -351,13 +364,13 @@ def start_tensors(start: str, encoder: Encoder) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(tensor) for name, tensor in model.head_tensors().items()}
 
 
-def fit_wants(heads: Heads, texts: torch.Tensor, prompts: np.ndarray, wanted: np.ndarray) -> None:
-    """Learn which modality an instruction asks for, from known prompts (rows of `texts`) with noise added.
+def fit_wants(heads: Heads, prompts: torch.Tensor, wanted: np.ndarray) -> None:
+    """Learn which modality an instruction asks for, from known prompts (projected) with noise added.
 
     This depends on the prompts alone, so it is done once before the contrast, and frozen.
     """
     generator = torch.Generator().manual_seed(0)
-    known, target = texts[torch.from_numpy(prompts), : heads.text_width], torch.from_numpy(wanted).long()
+    known, target = prompts[:, : heads.text_width], torch.from_numpy(wanted).long()
     optimizer = torch.optim.AdamW(heads.wants.parameters(), lr=1e-2, weight_decay=1e-2)
     for _ in range(WANT_STEPS):
         noise = torch.randn(known.shape, generator=generator) * known.std()
