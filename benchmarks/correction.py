@@ -22,15 +22,15 @@ from figures import print_table
 from options import add_sample_size, add_split, add_tree_and_model, check_split, script_parser
 from torch import nn
 from torch.nn import functional
-from union_pool import UnionPool, hit_percent, read_splits
+from union_pool import K, UnionPool, read_splits
 
 from genius.corpus.coded import CodedCorpus, code_corpus
 from genius.corpus.items import union_members
+from genius.corpus.queries import TaskQueries
 from genius.corpus.source import training_view
 from genius.data.mbeir import Split, Tree
 from genius.display import Table
 from genius.errors import InputError
-from genius.evaluate.systems import of_wanted_modality
 from genius.model import Model
 from genius.search.dense import nearest
 from genius.train.loop import prepare_torch
@@ -156,21 +156,13 @@ def measure(pool: UnionPool, correction: Correction, seen: dict[str, np.ndarray]
     items = correction.items(pool.coded.codes)
     # Half a squared length as one more number, so that the score is an inner product.
     flat = torch.cat([items, -0.5 * items.square().sum(1, keepdim=True)], dim=1).numpy()
-    by_task, unseen, by_dataset = [], [], dict[str, list[float]]()
-    for task in pool.tasks:
-        vectors = correction.queries(pool.coded.queries[task.task])
-        wanted = of_wanted_modality(pool.coded.embedded, task.task, pool.members)
+
+    def find(task: TaskQueries) -> np.ndarray:
+        vectors, wanted = correction.queries(pool.coded.queries[task.task]), pool.wanted(task)
         queries = torch.cat([vectors, torch.ones(len(vectors), 1)], dim=1).numpy()
-        results = wanted[nearest(queries, flat[wanted], 5)[1]]
-        rows = np.arange(len(task))
-        by_task.append(hit_percent(task, rows, results))
-        by_dataset.setdefault(task.task.dataset, []).append(by_task[-1])
-        new = ~seen[str(task.task)]
-        if new.any():
-            unseen.append(hit_percent(task, rows[new], results[new]))
-    datasets = {name: float(np.mean(values)) for name, values in by_dataset.items()}
-    means = {"mean": by_task, "over data sets": list(datasets.values()), "unseen": unseen}
-    return {name: float(np.mean(values)) for name, values in means.items() if values} | datasets
+        return np.asarray(wanted[nearest(queries, flat[wanted], K)[1]])
+
+    return pool.hit_percents(find, seen)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -201,10 +201,33 @@ class UnionPool:
         )
         hits = []
         for task in self.tasks:
-            wanted = of_wanted_modality(embedded, task.task, self.members)
-            numbers = dense.search(task.task, wanted).numbers[:, :K]
+            numbers = dense.search(task.task, self.wanted(task)).numbers[:, :K]
             hits.append(hit_percent(task, np.arange(len(task)), numbers))
         return float(np.mean(hits))
+
+    def wanted(self, task: TaskQueries) -> np.ndarray:
+        """The numbers of the items in the union pool that have the modality that a task wants."""
+        return of_wanted_modality(self.coded.embedded, task.task, self.members)
+
+    def hit_percents(
+        self, find: Callable[[TaskQueries], np.ndarray], seen: Mapping[str, np.ndarray]
+    ) -> dict[str, float]:
+        """Hit rates of a search in percent: the mean over tasks, over data sets, of queries whose answers are
+        not among those `seen`, and each data set's.
+
+        `find` gives the numbers of the items found for each query of a task [queries, K].
+        """
+        by_task, unseen, by_dataset = [], [], dict[str, list[float]]()
+        for task in self.tasks:
+            results, rows = find(task), np.arange(len(task))
+            by_task.append(hit_percent(task, rows, results))
+            by_dataset.setdefault(task.task.dataset, []).append(by_task[-1])
+            new = ~seen[str(task.task)]
+            if new.any():
+                unseen.append(hit_percent(task, rows[new], results[new]))
+        datasets = {name: float(np.mean(values)) for name, values in by_dataset.items()}
+        means = {"mean": by_task, "over data sets": list(datasets.values()), "unseen": unseen}
+        return {name: float(np.mean(values)) for name, values in means.items() if values} | datasets
 
     def seen(self, tree: Tree) -> dict[str, np.ndarray]:
         """By task: whether an answer of each query was an answer in the model's training, bool [queries]."""

@@ -1,4 +1,4 @@
-"""Corrections behind stage 1: what they start from, that they learn, and from which pairs."""
+"""What is learned behind stage 1: what it starts from, that it learns, and from which pairs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from genius.corpus.coded import CodedCorpus
 from genius.data.mbeir import Tree
+from genius.decode.geometry import Geometry
 from genius.errors import InputError
 from genius.model import Model
 from genius.train.pairs import held_out_items
@@ -42,13 +43,49 @@ def test_corrections_are_measured_beside_none(run: RunScript, partly_trained: Pa
     assert least - 1e-6 <= rows[0]["mean"] <= most + 1e-6
     assert most < 100
     held_out = held_out_items(training.embedded.pool.ids, SHARE)
-    new, known = correction.training_pairs(training, held_out, 0)
+    new, known = _both_pairs(correction, training)
     assert held_out[new[1]].all() and not held_out[known[1]].any() and len(new[0]) == rows[1]["pairs"]
     for kind in correction.KINDS:
         changed = correction.Correction(Model.open(partly_trained), kind)
         before = _margin(correction, changed, training, new)
         correction.train_correction(changed, training, new, 60, 0)
         assert _margin(correction, changed, training, new) > before
+
+
+def test_a_learned_first_code_starts_from_geometry_and_learns(
+    run: RunScript, partly_trained: Path, miniature: Path
+) -> None:
+    arguments = ("--tree", miniature, "--model", partly_trained, "--steps", 2, "--json", "--queries", 0)
+    rows = json_rows(run("routing", *arguments))
+    routing, correction = load("routing"), load("correction")
+    assert [row["beams"] for row in rows] == [beams for beams in routing.BEAMS for _ in range(3)]
+    # In all cells there are, the first code does not matter: what is found is what codes find.
+    training, pool = correction.read_corpora(Model.open(partly_trained), Tree(miniature), "val", 0)
+    least, most = _brute_force(pool)
+    assert all(least - 1e-6 <= row["mean"] <= most + 1e-6 for row in rows[-3:])
+    assert rows[0]["mean"] < most
+    router, (pairs, _) = routing.Router(pool.model), _both_pairs(correction, training)
+    before = _likelihood(router, training, pairs)
+    geometry = Geometry(pool.model.quantizer.codebooks, pool.model.geometry.temperature)
+    own = geometry.begin(pairs[0], training.codes[pairs[1], 0].astype(np.int64)).scores()
+    np.testing.assert_allclose(router.scores(*_known(training, pairs)).detach(), own, atol=1e-5)
+    router.train_on(training, pairs, 60, 0)
+    assert _likelihood(router, training, pairs) > before
+
+
+def _both_pairs(correction: Any, training: CodedCorpus) -> Any:
+    return correction.training_pairs(training, held_out_items(training.embedded.pool.ids, SHARE), 0)
+
+
+def _known(training: CodedCorpus, pairs: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    return pairs[0], training.codes[pairs[1], 0].astype(np.int64)
+
+
+def _likelihood(router: Any, training: CodedCorpus, pairs: tuple[np.ndarray, np.ndarray]) -> float:
+    """The mean log-probability of the cells of pairs' answers."""
+    scores = router.scores(*_known(training, pairs)).log_softmax(1)
+    cells = training.codes[pairs[1], router.level].astype(np.int64)
+    return float(scores[np.arange(len(cells)), cells].detach().mean())
 
 
 def _brute_force(pool: Any) -> tuple[float, float]:
@@ -83,5 +120,6 @@ def _margin(
 def test_a_model_that_learned_from_all_answers_is_refused(
     run: RunScript, trained: Path, miniature: Path
 ) -> None:
-    with pytest.raises(InputError, match="was trained on all answers: say held_out"):
-        run("correction", "--tree", miniature, "--model", trained)
+    for script in ("correction", "routing"):
+        with pytest.raises(InputError, match="was trained on all answers: say held_out"):
+            run(script, "--tree", miniature, "--model", trained)

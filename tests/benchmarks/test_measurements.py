@@ -12,6 +12,7 @@ from genius.data.mbeir import Tree
 from genius.encode import pipeline
 from genius.evaluate.protocol import Evaluation
 from genius.evaluate.run import evaluate_model
+from genius.model import Model
 from genius.search.engine import Mode
 from genius.train.decoder import DecoderTraining
 from genius.train.quantizer import QuantizerSettings
@@ -175,3 +176,33 @@ def test_test_queries_are_for_the_end(script: str, run: RunScript, miniature: Pa
     with pytest.raises(SystemExit) as ended:
         run(script, "--tree", miniature, "--split", "test", *arguments)
     assert ended.value.code == 2
+
+
+def test_more_codes_an_item(run: RunScript, trained: Path, miniature: Path) -> None:
+    rows = json_rows(run("more_codes", "--tree", miniature, "--model", trained, "--json", "--queries", 0))
+    more = load("more_codes")
+    assert len(rows) == len(more.SHARES) * len(more.BEAMS) + 3 * len(more.WEIGHTS)
+    pool = load("union_pool").UnionPool.read(Model.open(trained), Tree(miniature), "val", 0)
+    codes, level = pool.coded.codes, pool.model.quantizer.semantic
+    second, margins = more.second_codes(pool.model, pool.coded.vectors, codes)
+    # The next nearest cell, and what is left of each item coded greedily from there.
+    books, vectors = pool.model.quantizer.codebooks, pool.coded.vectors.astype(np.float64)
+    residuals = vectors - pool.model.quantizer.reconstruct(codes, level)
+    distances = ((residuals[:, None] - books[level]) ** 2).sum(2)
+    order = np.argsort(distances, axis=1)
+    np.testing.assert_array_equal(second[:, level], order[:, 1])
+    np.testing.assert_allclose(
+        margins, np.diff(np.take_along_axis(distances, order[:, :2], 1), axis=1)[:, 0], atol=1e-4
+    )
+    np.testing.assert_array_equal(second[:, :level], codes[:, :level])
+    # Nobody is found twice, and what is found has a code in the best cells.
+    router, doubled = load("routing").Router(pool.model), np.ones(len(codes), bool)
+    for task in pool.tasks:
+        for results in more.search_cells(pool, router, task, 2, second, doubled):
+            found = results[results >= 0]
+            assert len(set(found)) == len(found)
+    embeddings = np.asarray(pool.coded.embedded.items.embeddings, np.float32)
+    shared = more.embeddings_of_codes(embeddings, codes, pool.model.quantizer.sizes)
+    deeper = shared + more.residual_levels(embeddings - shared)
+    errors = [((embeddings - known) ** 2).sum() for known in (0 * embeddings, shared, deeper)]
+    assert errors == sorted(errors, reverse=True)
