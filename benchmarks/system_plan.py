@@ -86,7 +86,8 @@ class StageRun:
         assert recipe.decoder is not None
         width = (recipe.quantizer and recipe.quantizer.fusion.width) or width
         sizes = recipe.quantizer.codebooks.all_sizes if recipe.quantizer else RIVAL_SIZES
-        return decoder_macs(recipe.decoder, width, sizes) / self.steps * seconds_per_mac()
+        seconds = seconds_per_mac(recipe.decoder.precision)
+        return decoder_macs(recipe.decoder, width, sizes) / self.steps * seconds
 
 
 def stage_runs(recipe: Recipe, work: Path) -> Iterator[StageRun]:
@@ -97,17 +98,17 @@ def stage_runs(recipe: Recipe, work: Path) -> Iterator[StageRun]:
 
 
 @cache
-def seconds_per_mac() -> float:
+def seconds_per_mac(precision: str = "float32") -> float:
     """Of a decoder's training on all cores: the faster of two steps, after one that is not counted."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # threads that wait for each other would count as busy
     try:
-        return _timed_step() / threads
+        return _timed_step(precision) / threads
     finally:
         torch.set_num_threads(threads)
 
 
-def _timed_step() -> float:
+def _timed_step(precision: str) -> float:
     """The seconds of a multiply-add in a step of a decoder, by the processor's time."""
     width, sizes = 512, (1024,) * 8
     network = DecoderSettings(layers=3, width=256, heads=4, head_width=64, feed_forward=1024, prefix=30)
@@ -121,8 +122,10 @@ def _timed_step() -> float:
     for _ in range(1 + TIMED_STEPS):
         start = time.process_time()
         optimizer.zero_grad(set_to_none=True)
-        levels = zip(decoder(vectors, codes), decoder.targets(codes).T, strict=True)
-        losses = [functional.cross_entropy(logits, targets) for logits, targets in levels]
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+            logits = decoder(vectors, codes)
+        levels = zip(logits, decoder.targets(codes).T, strict=True)
+        losses = [functional.cross_entropy(scores.float(), targets) for scores, targets in levels]
         torch.stack(losses).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         times.append(time.process_time() - start)

@@ -41,11 +41,17 @@ class Row:
     """Only this task is measured."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Values that replace the recipe's, nested as in TOML."""
+    decoder: Mapping[str, Any] = field(default_factory=dict)
+    """The same for its learned decoder, if it has one; the file has them for all rows."""
 
     @cached_property
     def base(self) -> Recipe:
         """The recipe with its changes, for the first seed and its own number of steps."""
-        return read_recipe(self.recipe, self.changes)
+        recipe = read_recipe(self.recipe, self.changes)
+        if recipe.decoder is None or not self.decoder:
+            return recipe
+        own = dict(self.decoder) | self.changes.get("decoder", {})
+        return read_recipe(self.recipe, {**self.changes, "decoder": own})
 
     @property
     def is_whole(self) -> bool:
@@ -80,13 +86,14 @@ class Row:
 def read_rows(path: Path) -> list[Row]:
     """The rows of a file. Raises InputError for a key or a row that it can't be."""
     known = {field.name for field in dataclasses.fields(Row)}
-    rows = []
-    for values in tomllib.loads(path.read_text("utf-8")).get("row", []):
+    rows, content = [], tomllib.loads(path.read_text("utf-8"))
+    shared = {"decoder": content.get("decoder", {})}
+    for values in content.get("row", []):
         if unknown := set(values) - known:
             raise InputError(
                 f"a row has no {sorted(unknown)[0]!r}, but {', '.join(sorted(known))}", path=path
             )
-        rows.append(Row(**values | {"seeds": tuple(values.get("seeds", (0,)))}))
+        rows.append(Row(**shared | values | {"seeds": tuple(values.get("seeds", (0,)))}))
     names = [row.name for row in rows]
     if doubled := {name for name in names if names.count(name) > 1}:
         raise InputError(f"has two rows called {sorted(doubled)[0]!r}", path=path)

@@ -234,6 +234,18 @@ def test_bad_rows_are_named(tmp_path: Path) -> None:
         rows.read_rows(file)
 
 
+def test_learned_decoders_share_what_the_file_says(tmp_path: Path) -> None:
+    rows, file = load("system_rows"), tmp_path / "rows.toml"
+    lines = ['[decoder]\nprecision = "bfloat16"\nbatch = 32']
+    for name, more in (("paper", ""), ("minibeir", ""), ("reference", "changes.decoder.batch = 64")):
+        lines.append(f'[[row]]\nname = "{name}"\nrecipe = "{name}"\n{more}')
+    file.write_text("\n".join(lines))
+    paper, minibeir, reference = (row.base for row in rows.read_rows(file))
+    assert (paper.decoder.precision, paper.decoder.batch) == ("bfloat16", 32)
+    assert minibeir == read_recipe("minibeir")
+    assert (reference.decoder.precision, reference.decoder.batch) == ("bfloat16", 64)
+
+
 def test_epochs_become_steps(miniature: Path) -> None:
     rows = load("system_rows")
     recipes = rows.RowRecipes(Tree(miniature))
