@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import orjson
 import pytest
 
 from genius import atomic, storage
@@ -151,6 +152,19 @@ def test_a_manifest_that_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a/manifest.json").write_bytes(content)
     with pytest.raises(DamagedError, match=r"manifest.json is not a manifest of genius"):
         storage.open(tmp_path / "a")
+
+
+def test_every_flipped_bit_of_a_manifest_is_noticed(tmp_path: Path) -> None:
+    with storage.create(tmp_path / "a", kind="test", format=1, settings={"rate": 0.1}) as draft:
+        (draft.folder / "file").write_bytes(b"content")
+    content = (tmp_path / "a" / "manifest.json").read_bytes()
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(DamagedError):
+            storage.Manifest.parse(bytes(flipped), tmp_path)
+    without = {name: value for name, value in orjson.loads(content).items() if name != "checksum"}
+    assert storage.Manifest.parse(orjson.dumps(without), tmp_path).kind == "test"  # of an older release
 
 
 def test_an_altered_manifest(tmp_path: Path) -> None:

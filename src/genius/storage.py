@@ -18,10 +18,13 @@ from genius import __version__, atomic
 from genius.errors import DamagedError, InputError, MismatchError
 
 MANIFEST = "manifest.json"
+CHECKSUM = "checksum"
+"""In a manifest: SHA-256 of all the rest of it. The fingerprint leaves out when and by what it was made."""
 FULL_CHECK_BYTES = 64 * 2**20
 """Files up to this size are checked in full when an artifact is opened."""
 SAMPLED_BLOCKS = 64
 BLOCK_BYTES = 2**16
+_SORTED = orjson.OPT_SORT_KEYS
 
 Json = dict[str, Any]
 
@@ -50,21 +53,23 @@ class Manifest:
     fingerprint: str
 
     def to_json(self) -> bytes:
-        """The manifest as the bytes of `manifest.json`."""
-        return orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+        """The manifest as the bytes of `manifest.json`, with a checksum of all that it says."""
+        fields = asdict(self)
+        return orjson.dumps({**fields, CHECKSUM: _digest(fields)}, option=_SORTED | orjson.OPT_INDENT_2)
 
     @classmethod
     def parse(cls, content: bytes, path: Path) -> Manifest:
         """The manifest in `content`. Raises DamagedError if it is not one, or was altered."""
         try:
             fields = orjson.loads(content)
+            altered = fields.pop(CHECKSUM, None) not in (None, _digest(fields))  # older ones have none
             files = {name: FileRecord(**record) for name, record in fields.pop("files").items()}
             manifest = cls(files=files, **fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DamagedError(
                 f"{path} is not a manifest of genius ({error}); make the artifact again"
             ) from error
-        if manifest.fingerprint != fingerprint_of(manifest):
+        if altered or manifest.fingerprint != fingerprint_of(manifest):
             raise DamagedError(f"{path} was altered: its fingerprint does not fit; make the artifact again")
         return manifest
 
@@ -75,7 +80,11 @@ def fingerprint_of(manifest: Manifest) -> str:
     content = asdict(manifest)
     for name in ("made_by", "made_at", "fingerprint"):
         del content[name]
-    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return _digest(content)
+
+
+def _digest(fields: Json) -> str:
+    return hashlib.sha256(orjson.dumps(fields, option=_SORTED)).hexdigest()
 
 
 def check_file(path: Path, record: FileRecord, verify: bool) -> int:
@@ -181,7 +190,8 @@ def _seal(draft: Draft, kind: str, format: int) -> None:
         fingerprint="",
     )
     # Settings may hold tuples or enums: what counts is what a reader will see.
-    manifest = Manifest(**{**orjson.loads(manifest.to_json()), "files": files})
+    settled = orjson.loads(orjson.dumps(asdict(manifest)))
+    manifest = Manifest(**{**settled, "files": files})
     object.__setattr__(manifest, "fingerprint", fingerprint_of(manifest))
     (draft.folder / MANIFEST).write_bytes(manifest.to_json())
     atomic.sync(draft.folder / MANIFEST)
