@@ -7,7 +7,6 @@ A failing series is made shorter as long as it fails, and written as a script of
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 import tempfile
@@ -127,11 +126,16 @@ def _browse(dice: random.Random) -> Operation:
 
 def _search(dice: random.Random) -> Operation:
     who = dice.choices(["writer", "reader", "process"], [2, 2, 1])[0]
-    return ["search", who, dice.choice(TEXTS), {**_options(dice), "mode": dice.choice(MODES)}]
+    texts = dice.sample(TEXTS, 1 if who == "process" else dice.randint(1, len(TEXTS)))
+    return ["search", who, texts, {**_options(dice), "mode": dice.choice(MODES)}]
 
 
 def _near(dice: random.Random) -> Operation:
-    return ["near", dice.choice(IDS), {**_options(dice), "mode": dice.choice(["auto", "scan"])}]
+    options = {**_options(dice), "mode": dice.choice(["auto", "scan"])}
+    if options.get("want") != "pair":
+        # Of several wanted modalities the item is made to want each, by another vector than its own.
+        options.pop("want", None)
+    return ["near", dice.choice(IDS), options]
 
 
 # --- what is right
@@ -227,15 +231,17 @@ class World:
         assert len(hits) == min(options["k"], len(left))
         assert {hit.item.id for hit in hits} <= left.keys()
 
-    def search(self, who: str, text: str, options: dict[str, Any]) -> None:
-        """Compare a search with exhaustive scoring."""
+    def search(self, who: str, texts: Sequence[str], options: dict[str, Any]) -> None:
+        """Compare searches with exhaustive scoring."""
         if who == "process":
-            hits = self.process.search(text, options)
+            answers = [self.process.search(text, options) for text in texts]
         else:
-            found = (self.writer if who == "writer" else self.reader).search(text, **options)
-            hits = [(hit.item.id, hit.score) for hit in found]
-        embedding = _QUERIES[text]
-        self._compare(hits, embedding, embedding[::-1], options, self._left(options))
+            found = (self.writer if who == "writer" else self.reader).search_many(texts, **options)
+            answers = [[(hit.item.id, hit.score) for hit in hits] for hits in found]
+        left = self._left(options)
+        for text, hits in zip(texts, answers, strict=True):
+            embedding = _QUERIES[text]
+            self._compare(hits, embedding, embedding[::-1], options, left)
 
     def near(self, id: str, options: dict[str, Any]) -> None:
         """The same, for more like an item."""
@@ -340,8 +346,11 @@ def prepare(folder: Path) -> Trial:
     def trial(seed: int) -> Outcome:
         dice = random.Random(seed)
         operations = [drawn(dice) for _ in range(OPERATIONS)]
-        outcome = Outcome(len(operations))
-        outcome.seen.update(operation[0] for operation in operations)
+        outcome = Outcome()
+        for name, *arguments in operations:
+            each = len(arguments[1]) if name == "search" else 1  # several queries are an operation each
+            outcome.count += each
+            outcome.seen[name] += each
         if failure := failure_of(operations, folder):
             short = shrunk(operations, lambda shorter: bool(failure_of(shorter, folder)))
             script = Path(tempfile.gettempdir()) / f"torture-model-{seed}.json"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torture import damage, kills, kills_of_artifacts, model
+from torture import damage, disks, kills, kills_of_artifacts, model, power
 from torture.scenario import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
@@ -19,5 +19,7 @@ SCENARIOS: dict[str, Scenario] = {
         kills_of_artifacts.CHECKPOINTS,
         kills_of_artifacts.CACHE,
         model.SCENARIO,
+        disks.SCENARIO,
+        power.SCENARIO,
     )
 }

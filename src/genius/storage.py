@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
 from genius import __version__, atomic
-from genius.errors import DamagedError, InputError, MismatchError
+from genius.errors import DamagedError, InputError, MismatchError, translate_disk_errors
 
 MANIFEST = "manifest.json"
 CHECKSUM = "checksum"
@@ -140,6 +141,18 @@ class Draft:
     counts: Json = field(default_factory=dict)
     made_from: dict[str, str] = field(default_factory=dict)
 
+    def write_array(self, name: str, array: np.ndarray) -> None:
+        """Write the file `name` of an array in numpy's format.
+
+        `np.save` raises an error without a number on a full disk, which can't be told from others.
+        """
+        from numpy.lib import format
+
+        array = np.ascontiguousarray(array)
+        with (self.folder / name).open("wb") as file:
+            format.write_array_header_1_0(file, format.header_data_from_array_1_0(array))
+            file.write(array.data if array.size else b"")
+
     def reuse(self, artifact: Artifact, *names: str) -> None:
         """Take files over from an older artifact: by a hard link where the disk allows it, else by a copy."""
         for name in names:
@@ -162,15 +175,17 @@ def create(
 ) -> Iterator[Draft]:
     """Write the artifact at `path`, replacing an older one of the same kind when the block ends well.
 
-    Raises InputError if something else than an artifact of this kind stands there.
+    Raises InputError if something else than an artifact of this kind stands there, DiskError if the disk
+    can't store it.
     """
     path = Path(path)
-    atomic.recover_folder(path)
-    check_target(path, kind)
-    with atomic.write_folder(path) as folder:
-        draft = Draft(folder, dict(settings or {}), made_from=dict(made_from or {}))
-        yield draft
-        _seal(draft, kind, format)
+    with translate_disk_errors(path):
+        atomic.recover_folder(path)
+        check_target(path, kind)
+        with atomic.write_folder(path) as folder:
+            draft = Draft(folder, dict(settings or {}), made_from=dict(made_from or {}))
+            yield draft
+            _seal(draft, kind, format)
 
 
 def _seal(draft: Draft, kind: str, format: int) -> None:
@@ -258,9 +273,15 @@ def open(
     """Open the artifact at `path`, if it is what is expected and whole.
 
     Small files are checked in full, files over 64 MB by their size and sampled blocks; `verify` checks
-    all in full. Raises InputError (nothing there), MismatchError (another kind or format) or DamagedError.
+    all in full. Raises InputError (nothing there), MismatchError (another kind or format), DamagedError or
+    DiskError.
     """
     path = Path(path)
+    with translate_disk_errors(path, "opened"):
+        return _open(path, kind, format, verify)
+
+
+def _open(path: Path, kind: str | None, format: int | None, verify: bool) -> Artifact:
     atomic.recover_folder(path)
     while True:
         manifest = read_manifest(path)
