@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 import time
 
 import pytest
@@ -68,3 +69,44 @@ def test_a_line_of_a_log(monkeypatch: pytest.MonkeyPatch, done: int, total: int 
         clock[0] = 60
         bar.advance(done)
     assert log.getvalue() == f"{line}\n"
+
+
+def test_resumed_work_is_as_fast_as_what_is_done_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, clock = io.StringIO(), [0.0]
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    with progress.bar("counting", total=1000, unit="sheep", start=900) as bar:
+        clock[0] = 60
+        bar.advance(20)
+    assert log.getvalue() == "counting: 920 of 1,000 sheep, 0.3 a second, 4 minutes left\n"
+
+
+def test_a_log_gets_its_line_also_while_nothing_advances(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = threading.Event()
+
+    class Log(io.StringIO):
+        def write(self, text: str) -> int:
+            written.set()
+            return super().write(text)
+
+    log = Log()
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.001)
+    with progress.bar("counting", total=1000, unit="sheep"):
+        assert written.wait(60)
+    assert log.getvalue().startswith("counting: 0 of 1,000 sheep\n")
+
+
+def test_a_word_about_the_work_stands_above_its_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, log = Terminal(), io.StringIO()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "PATIENCE", 0)
+    with progress.bar("counting", total=10, unit="sheep") as bar:
+        bar.advance()
+        bar.say("[black] sheep")
+    assert "[black] sheep\n" in terminal.getvalue()
+    monkeypatch.setattr(sys, "stderr", log)
+    with progress.bar("counting") as bar, progress.bar("within", silent=True) as silent:
+        bar.say("black sheep")
+        silent.say("nothing")
+    assert log.getvalue() == "black sheep\n"

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
+import numpy as np
+import orjson
 import pytest
 
 from genius import atomic, storage
 from genius import storage as manifest
-from genius.errors import DamagedError, InputError, MismatchError
+from genius.errors import DamagedError, DiskError, InputError, MismatchError
 
 
 def make(path: Path, content: bytes = b"hello", kind: str = "features", format: int = 1) -> storage.Artifact:
@@ -153,6 +157,19 @@ def test_a_manifest_that_is_none(tmp_path: Path, content: bytes) -> None:
         storage.open(tmp_path / "a")
 
 
+def test_every_flipped_bit_of_a_manifest_is_noticed(tmp_path: Path) -> None:
+    with storage.create(tmp_path / "a", kind="test", format=1, settings={"rate": 0.1}) as draft:
+        (draft.folder / "file").write_bytes(b"content")
+    content = (tmp_path / "a" / "manifest.json").read_bytes()
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(DamagedError):
+            storage.Manifest.parse(bytes(flipped), tmp_path)
+    without = {name: value for name, value in orjson.loads(content).items() if name != "checksum"}
+    assert storage.Manifest.parse(orjson.dumps(without), tmp_path).kind == "test"  # of an older release
+
+
 def test_an_altered_manifest(tmp_path: Path) -> None:
     make(tmp_path / "a")
     file = tmp_path / "a/manifest.json"
@@ -161,6 +178,35 @@ def test_an_altered_manifest(tmp_path: Path) -> None:
     file.write_text(json.dumps(fields))
     with pytest.raises(DamagedError, match="was altered: its fingerprint does not fit"):
         storage.open(tmp_path / "a")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
+def test_a_failing_disk_is_one_sentence_and_the_old_artifact_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    make(tmp_path / "a", b"old")
+
+    def failing(path: Path) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic, "sync", failing)
+        with pytest.raises(DiskError, match=os.strerror(number)):
+            make(tmp_path / "a", b"new")
+    assert storage.open(tmp_path / "a").file("a.bin").read_bytes() == b"old"
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "check_file", lambda *given: failing(tmp_path))
+        with pytest.raises(DiskError, match=r"could not be opened"):
+            storage.open(tmp_path / "a")
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (4,), (2, 3, 4)])
+def test_arrays_are_written_as_numpy_writes_them(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(np.float16)
+    with storage.create(tmp_path / "a", kind="test", format=1) as draft:
+        draft.write_array("array.npy", array.T)
+    np.save(tmp_path / "expected.npy", np.ascontiguousarray(array.T))
+    assert (tmp_path / "a/array.npy").read_bytes() == (tmp_path / "expected.npy").read_bytes()
 
 
 def test_large_files_are_sampled_on_open_and_checked_whole_on_request(

@@ -1,8 +1,8 @@
 """Progress bars and logging for the terminal.
 
 A bar appears on standard error for work that takes longer than a moment, with the rate and the time left. If
-standard error is no terminal but a log, long work writes a line a minute instead. `quiet()` switches
-both off.
+standard error is no terminal but a log, long work writes a line a minute instead, also while a single step
+takes longer. `quiet()` switches both off.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
@@ -43,47 +44,70 @@ def tell(message: str) -> None:
 class Bar:
     """A progress bar that appears once the work turns out to be long; in a log, a line a minute."""
 
-    def __init__(self, description: str, total: float | None, unit: str, silent: bool = False) -> None:
+    def __init__(
+        self, description: str, total: float | None, unit: str, silent: bool = False, start: float = 0
+    ) -> None:
         self.description, self.total, self.unit = description, total, unit
-        self.done = 0.0
+        self.done = self._start = start
         self._shown: Progress | None = None
         self._silent, self._draws = silent or _silenced, sys.stderr.isatty()
         self._started = time.monotonic()
         self._next = self._started + (PATIENCE if self._draws else LOG_SECONDS)
+        self._lock, self._closed = threading.Lock(), threading.Event()
+        if not (self._silent or self._draws):
+            threading.Thread(target=self._keep_logging, daemon=True).start()
 
     def advance(self, steps: float = 1) -> None:
         """Count more steps as done."""
         self.done += steps
-        if not self._silent and time.monotonic() >= self._next:
-            if self._draws:
-                self._draw()
-            else:
-                self._log()
+        if self._silent or time.monotonic() < self._next:
+            return
+        if self._draws:
+            self._draw()
+        else:
+            self._log()
+
+    def say(self, message: str) -> None:
+        """Say something about the work, above the bar if one is drawn."""
+        if self._shown is not None:
+            self._shown.console.print(message, highlight=False, markup=False)
+        elif not self._silent:
+            tell(message)
+
+    def _keep_logging(self) -> None:
+        """Log every minute until the work is done, however seldom it advances."""
+        while not self._closed.wait(LOG_SECONDS):
+            self._log()
 
     def _log(self) -> None:
-        """Write how far the work is as a line of its own."""
-        now = time.monotonic()
-        rate = self.done / (now - self._started)
+        """Write how far the work is as a line of its own, if the last one is a minute old."""
+        with self._lock:
+            now = time.monotonic()
+            if now < self._next:
+                return
+            self._next = now + LOG_SECONDS
+        rate = (self.done - self._start) / (now - self._started)
         line = f"{self.description}: {self.done:,.0f}"
         if self.total:
             line += f" of {self.total:,.0f}"
-        line += f" {self.unit}, "
-        line += f"{60 * rate:.1f} a minute" if rate < 0.1 else f"{rate:,.{0 if rate >= 10 else 1}f} a second"
+        line += f" {self.unit}"
+        if rate:
+            line += f", {_speed(rate)}"
         if self.total and rate:
-            line += f", {_spoken((self.total - self.done) / rate)} left"
+            line += f", {spoken((self.total - self.done) / rate)} left"
         tell(line)
-        self._next = now + LOG_SECONDS
 
     def _draw(self) -> None:
         if self._shown is None:
             self._shown = _progress(self.unit)
-            self._shown.add_task(self.description, total=self.total)
+            self._shown.add_task(self.description, total=self.total, completed=int(self._start))
             self._shown.start()
         self._shown.update(self._shown.task_ids[0], completed=self.done)
         self._next = time.monotonic() + _REFRESH_SECONDS
 
     def close(self) -> None:
-        """Draw the bar's last state, and stop drawing."""
+        """Draw the bar's last state, and stop drawing or logging."""
+        self._closed.set()
         if self._shown is not None:
             self._draw()
             self._shown.stop()
@@ -92,13 +116,19 @@ class Bar:
 
 @contextlib.contextmanager
 def bar(
-    description: str, *, total: float | None = None, unit: str = "items", silent: bool = False
+    description: str,
+    *,
+    total: float | None = None,
+    unit: str = "items",
+    silent: bool = False,
+    start: float = 0,
 ) -> Iterator[Bar]:
     """A bar for work that is counted by hand: `with bar("encoding", total=n) as b: b.advance(64)`.
 
-    Only one bar is drawn at a time: work within other work that shows a bar is `silent`.
+    Only one bar is drawn at a time: work within other work that shows a bar is `silent`. Work that resumes
+    begins at `start`: rates and the time left are told by what is done from there.
     """
-    shown = Bar(description, total, unit, silent)
+    shown = Bar(description, total, unit, silent, start)
     try:
         yield shown
     finally:
@@ -115,7 +145,11 @@ def track(
             shown.advance()
 
 
-def _spoken(seconds: float) -> str:
+def _speed(rate: float) -> str:
+    return f"{60 * rate:.1f} a minute" if rate < 0.1 else f"{rate:,.{0 if rate >= 10 else 1}f} a second"
+
+
+def spoken(seconds: float) -> str:
     """A time as one says it."""
     minutes = round(seconds / 60)
     if minutes < 1:

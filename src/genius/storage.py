@@ -12,16 +12,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
 from genius import __version__, atomic
-from genius.errors import DamagedError, InputError, MismatchError
+from genius.errors import DamagedError, InputError, MismatchError, translate_disk_errors
 
 MANIFEST = "manifest.json"
+CHECKSUM = "checksum"
+"""In a manifest: SHA-256 of all the rest of it. The fingerprint leaves out when and by what it was made."""
 FULL_CHECK_BYTES = 64 * 2**20
 """Files up to this size are checked in full when an artifact is opened."""
 SAMPLED_BLOCKS = 64
 BLOCK_BYTES = 2**16
+_SORTED = orjson.OPT_SORT_KEYS
 
 Json = dict[str, Any]
 
@@ -50,21 +54,23 @@ class Manifest:
     fingerprint: str
 
     def to_json(self) -> bytes:
-        """The manifest as the bytes of `manifest.json`."""
-        return orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+        """The manifest as the bytes of `manifest.json`, with a checksum of all that it says."""
+        fields = asdict(self)
+        return orjson.dumps({**fields, CHECKSUM: _digest(fields)}, option=_SORTED | orjson.OPT_INDENT_2)
 
     @classmethod
     def parse(cls, content: bytes, path: Path) -> Manifest:
         """The manifest in `content`. Raises DamagedError if it is not one, or was altered."""
         try:
             fields = orjson.loads(content)
+            altered = fields.pop(CHECKSUM, None) not in (None, _digest(fields))  # older ones have none
             files = {name: FileRecord(**record) for name, record in fields.pop("files").items()}
             manifest = cls(files=files, **fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DamagedError(
                 f"{path} is not a manifest of genius ({error}); make the artifact again"
             ) from error
-        if manifest.fingerprint != fingerprint_of(manifest):
+        if altered or manifest.fingerprint != fingerprint_of(manifest):
             raise DamagedError(f"{path} was altered: its fingerprint does not fit; make the artifact again")
         return manifest
 
@@ -75,7 +81,11 @@ def fingerprint_of(manifest: Manifest) -> str:
     content = asdict(manifest)
     for name in ("made_by", "made_at", "fingerprint"):
         del content[name]
-    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return _digest(content)
+
+
+def _digest(fields: Json) -> str:
+    return hashlib.sha256(orjson.dumps(fields, option=_SORTED)).hexdigest()
 
 
 def check_file(path: Path, record: FileRecord, verify: bool) -> int:
@@ -131,6 +141,18 @@ class Draft:
     counts: Json = field(default_factory=dict)
     made_from: dict[str, str] = field(default_factory=dict)
 
+    def write_array(self, name: str, array: np.ndarray) -> None:
+        """Write the file `name` of an array in numpy's format.
+
+        `np.save` raises an error without a number on a full disk, which can't be told from others.
+        """
+        from numpy.lib import format
+
+        array = np.ascontiguousarray(array)
+        with (self.folder / name).open("wb") as file:
+            format.write_array_header_1_0(file, format.header_data_from_array_1_0(array))
+            file.write(array.data if array.size else b"")
+
     def reuse(self, artifact: Artifact, *names: str) -> None:
         """Take files over from an older artifact: by a hard link where the disk allows it, else by a copy."""
         for name in names:
@@ -153,15 +175,17 @@ def create(
 ) -> Iterator[Draft]:
     """Write the artifact at `path`, replacing an older one of the same kind when the block ends well.
 
-    Raises InputError if something else than an artifact of this kind stands there.
+    Raises InputError if something else than an artifact of this kind stands there, DiskError if the disk
+    can't store it.
     """
     path = Path(path)
-    atomic.recover_folder(path)
-    check_target(path, kind)
-    with atomic.write_folder(path) as folder:
-        draft = Draft(folder, dict(settings or {}), made_from=dict(made_from or {}))
-        yield draft
-        _seal(draft, kind, format)
+    with translate_disk_errors(path):
+        atomic.recover_folder(path)
+        check_target(path, kind)
+        with atomic.write_folder(path) as folder:
+            draft = Draft(folder, dict(settings or {}), made_from=dict(made_from or {}))
+            yield draft
+            _seal(draft, kind, format)
 
 
 def _seal(draft: Draft, kind: str, format: int) -> None:
@@ -181,7 +205,8 @@ def _seal(draft: Draft, kind: str, format: int) -> None:
         fingerprint="",
     )
     # Settings may hold tuples or enums: what counts is what a reader will see.
-    manifest = Manifest(**{**orjson.loads(manifest.to_json()), "files": files})
+    settled = orjson.loads(orjson.dumps(asdict(manifest)))
+    manifest = Manifest(**{**settled, "files": files})
     object.__setattr__(manifest, "fingerprint", fingerprint_of(manifest))
     (draft.folder / MANIFEST).write_bytes(manifest.to_json())
     atomic.sync(draft.folder / MANIFEST)
@@ -248,9 +273,15 @@ def open(
     """Open the artifact at `path`, if it is what is expected and whole.
 
     Small files are checked in full, files over 64 MB by their size and sampled blocks; `verify` checks
-    all in full. Raises InputError (nothing there), MismatchError (another kind or format) or DamagedError.
+    all in full. Raises InputError (nothing there), MismatchError (another kind or format), DamagedError or
+    DiskError.
     """
     path = Path(path)
+    with translate_disk_errors(path, "opened"):
+        return _open(path, kind, format, verify)
+
+
+def _open(path: Path, kind: str | None, format: int | None, verify: bool) -> Artifact:
     atomic.recover_folder(path)
     while True:
         manifest = read_manifest(path)

@@ -163,7 +163,7 @@ def test_done_is_done_and_a_changed_quantizer_takes_the_decoder_with_it(
     assert recipe.quantizer is not None and recipe.decoder is not None
     longer = dataclasses.replace(recipe, decoder=dataclasses.replace(recipe.decoder, batch=16))
     assert [line.split(":")[0] for line in plan(longer, home / "copy")[1:]] == ["  1. stage decoder"]
-    assert duration(longer, home / "copy").startswith("About 1 minute on this machine's processor")
+    assert duration(longer, home / "copy").startswith("About 1 minute on this machine's processor if")
     other = dataclasses.replace(recipe.quantizer, gamma=6.0)
     changed = dataclasses.replace(recipe, quantizer=other, decoder=None)
     model = _train(home, miniature, "copy", changed)

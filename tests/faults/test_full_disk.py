@@ -24,7 +24,7 @@ from genius.index.locks import only_writer
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, open_made_up
 
-WRITING = {"write", "tofile", "fsync", "mkdir", "rename"}
+WRITING = {"write", "fsync", "mkdir", "rename"}
 
 
 @contextmanager

@@ -61,4 +61,4 @@ def test_a_quantizer_s_multiply_adds_are_those_of_its_fusion_its_codes_and_k_mea
 
 def test_time_is_multiply_adds_by_speed() -> None:
     assert training_seconds(8e9, 1e9) == pytest.approx(20)
-    assert 1e6 < measure_speed(0.001) < 1e15  # per second, of any machine
+    assert 1e6 < measure_speed(2) < 1e15  # per second, of any machine

@@ -108,7 +108,8 @@ def _train(
     stages = (recipe.towers, recipe.quantizer, recipe.decoder)
     on_gpu = gpu is not None or any(stage is not None and stage.device == "cuda" for stage in stages)
     costs = cost_lines(recipe, out, find_gpu(gpu or "RTX 3090")) if on_gpu else []
-    for line in (*plan(recipe, out), duration(recipe, out), *costs):
+    estimate = [duration(recipe, out)] if dry_run else []  # a real run tells by its first steps
+    for line in (*plan(recipe, out), *estimate, *costs):
         if line:
             typer.echo(line)
     if not dry_run:

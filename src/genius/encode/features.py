@@ -92,7 +92,7 @@ def write_features(
     made_from = {"encoder": encoder.fingerprint, "contents": digest}
     with storage.create(path, kind=KIND, format=FORMAT, made_from=made_from) as draft:
         for name, (keys, rows) in (("images", images), ("texts", texts)):
-            np.save(draft.folder / f"{name}.npy", rows)
+            draft.write_array(f"{name}.npy", rows)
             lines = (orjson.dumps(key) + b"\n" for key in keys)
             with (draft.folder / f"{name}.jsonl").open("wb") as file:
                 file.writelines(lines)

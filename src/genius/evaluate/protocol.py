@@ -12,6 +12,7 @@ from genius.data.mbeir import UNION, Split, Tree
 from genius.data.tasks import Task
 from genius.errors import GeniusError, InputError
 from genius.evaluate.metrics import METRICS, by_query, mean
+from genius.progress import bar
 
 PoolName = Literal["local", "union", "split", "unseen"]
 """A task's own pool; that of all tasks; what of a task's pool belongs to the split, where a tree has such a
@@ -146,30 +147,46 @@ def run_protocol(
     A task that the pool `unseen` has no answers for has no figures there.
     """
     evaluation = Evaluation(seen=benchmark.seen)
-    ids = list(benchmark.item_numbers)
+    searches = len(benchmark.query_ids) * len(pools) * len(systems)
     union: np.ndarray | None = None
-    for task in benchmark.query_ids:
-        relevant = benchmark.tree.judgements(benchmark.split, task)
-        for pool in pools:
-            if pool == "union" and union is None:
-                union = benchmark.members(task, pool)
-            members = union if pool == "union" and union is not None else benchmark.members(task, pool)
-            wanted, kept = _answers(benchmark, task, pool, members, relevant)
-            if not len(kept):  # a pool of unseen items may answer none
-                continue
-            for name, system in systems.items():
-                rankings = system(task, members).first(depth).of(kept)
-                run = Run(name, pool, task, _named(rankings, members, ids, list(wanted), name))
-                evaluation.runs.append(run)
-                evaluation.measurements += _measure(run, wanted, _chosen(benchmark.seen, task, kept), depth)
-                for metric, values in (("items", rankings.num_candidates), ("scanned", rankings.scanned)):
-                    if values is not None:
-                        value = float(np.mean(values))
-                        evaluation.measurements.append(
-                            Measurement(name, pool, str(task), metric, value, len(kept))
-                        )
+    with bar("searching", total=searches, unit="runs") as shown:
+        for task in benchmark.query_ids:
+            relevant = benchmark.tree.judgements(benchmark.split, task)
+            for pool in pools:
+                if pool == "union" and union is None:
+                    union = benchmark.members(task, pool)
+                members = union if pool == "union" and union is not None else benchmark.members(task, pool)
+                for _ in _run_systems(benchmark, systems, task, pool, members, relevant, depth, evaluation):
+                    shown.advance()
     evaluation.measurements += _means(evaluation.measurements)
     return evaluation
+
+
+def _run_systems(
+    benchmark: Benchmark,
+    systems: Mapping[str, System],
+    task: Task,
+    pool: PoolName,
+    members: np.ndarray,
+    relevant: Mapping[str, Sequence[str]],
+    depth: int,
+    evaluation: Evaluation,
+) -> Iterator[Run]:
+    """Search one pool for the answers of one task with every system; figures are added to the evaluation."""
+    ids = list(benchmark.item_numbers)
+    wanted, kept = _answers(benchmark, task, pool, members, relevant)
+    if not len(kept):  # a pool of unseen items may answer none
+        return
+    for name, system in systems.items():
+        rankings = system(task, members).first(depth).of(kept)
+        run = Run(name, pool, task, _named(rankings, members, ids, list(wanted), name))
+        evaluation.runs.append(run)
+        evaluation.measurements += _measure(run, wanted, _chosen(benchmark.seen, task, kept), depth)
+        for metric, values in (("items", rankings.num_candidates), ("scanned", rankings.scanned)):
+            if values is not None:
+                value = float(np.mean(values))
+                evaluation.measurements.append(Measurement(name, pool, str(task), metric, value, len(kept)))
+        yield run
 
 
 def _answers(

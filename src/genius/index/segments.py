@@ -186,7 +186,7 @@ def write_segment(path: Path, block: Block, format: SegmentFormat, model: str) -
         path, kind=KIND, format=FORMAT, settings=settings, made_from={"model": model}
     ) as draft:
         for name, array in arrays.items():
-            np.save(draft.folder / f"{name}.npy", array)
+            draft.write_array(f"{name}.npy", array)
         _write_embeddings(draft.folder, block.embeddings, order, scale, format.embeddings)
         draft.counts["items"] = len(order)
     return storage.read_manifest(path).fingerprint

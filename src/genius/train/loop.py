@@ -22,6 +22,7 @@ from genius import progress
 from genius.errors import GeniusError
 from genius.train import checkpoint, distributed
 from genius.train.journal import Journal
+from genius.train.pace import Pace
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,9 @@ def train(
     with (
         flush_denormals(),
         contextlib.closing(Journal(folder, state.step)) as journal,
-        progress.bar(f"training {stage.name}", total=settings.steps, unit="steps") as bar,
+        progress.bar(f"training {stage.name}", total=settings.steps, unit="steps", start=state.step) as bar,
     ):
-        bar.advance(state.step)
+        pace = Pace(stage.name, settings.steps, settings.validate_every, bar.say)
         if settings.validate_first and state.step == 0:
             _validate(stage, average, state, folder, journal)
         while state.step < settings.steps and not (settings.patience and state.stale >= settings.patience):
@@ -122,9 +123,11 @@ def train(
             state.seconds = time.monotonic() - started
             journal.write(step=state.step, loss=loss, learning_rate=rate, seconds=round(state.seconds, 2))
             bar.advance()
+            pace.step(state.step)
             last = state.step == settings.steps
             if last or state.step % settings.validate_every == 0:
                 _validate(stage, average, state, folder, journal)
+                pace.validation(state.step)
             if last or state.step % settings.save_every == 0:
                 checkpoint.save(folder / "last", stage.network, average, optimizer, asdict(state))
     best = checkpoint.load(folder / "best", stage.network)

@@ -2,6 +2,7 @@
 time.
 
 The estimate counts the multiply-adds that the sizes in a recipe require, at this machine's measured speed.
+It is for a dry run, which has nothing better: a real run tells by its first steps (`pace`).
 """
 
 from __future__ import annotations
@@ -154,23 +155,28 @@ def duration(recipe: Recipe, out: Path) -> str:
     minutes = max(1, round(training_seconds(macs, measure_speed()) / 60))
     uncounted = "tuning of towers, encoding and validation" if recipe.towers else "encoding and validation"
     return (
-        f"About {minutes:,} minute{'' if minutes == 1 else 's'} on this machine's processor, by the sizes in "
-        f"the recipe and a timed matrix product; {uncounted} not counted."
+        f"About {minutes:,} minute{'' if minutes == 1 else 's'} on this machine's processor if it does "
+        f"nothing else, by the sizes in the recipe and a timed matrix product; {uncounted} not counted. "
+        "Training itself says how long it takes by its first steps."
     )
 
 
-def measure_speed(seconds: float = 0.2) -> float:
-    """Multiply-adds per second of a matrix product of medium size, the fastest of those that fit so long.
+def measure_speed(rounds: int = 20) -> float:
+    """Multiply-adds per second of a matrix product of medium size, on all cores.
 
-    The fastest and not the mean: whatever else the machine does at this moment is soon over.
+    One thread is timed, by the time that it had a core for: what else the machine is doing does not count.
     """
     left, right = torch.ones(MATRIX_SIDE, MATRIX_SIDE), torch.ones(MATRIX_SIDE, MATRIX_SIDE)
-    left @ right  # starts threads, so it is not counted
-    ends = [time.perf_counter()]
-    while len(ends) < 2 or ends[-1] - ends[0] < seconds:
-        left @ right
-        ends.append(time.perf_counter())
-    return MATRIX_SIDE**3 / min(end - start for start, end in pairwise(ends))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        ends = [time.thread_time()]
+        for _ in range(rounds):
+            left @ right
+            ends.append(time.thread_time())
+    finally:
+        torch.set_num_threads(threads)
+    return threads * MATRIX_SIDE**3 / min(end - start for start, end in pairwise(ends) if end > start)
 
 
 def training_seconds(macs: float, speed: float) -> float:

@@ -1,0 +1,151 @@
+"""Damage: a flipped bit, a truncation or a garbage header in any file of any kind of artifact."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from genius.errors import GeniusError
+from torture.scenario import Outcome, Scenario, Trial
+from torture.specimens import Specimen, altered_rows, specimen, write_all, write_cache
+
+HEADER = 512
+"""Bytes at the start of a file that a garbage header overwrites, at the most."""
+
+Harm = Callable[[random.Random, bytes], tuple[str, bytes]]
+"""Says what it does to a file's content, and does it."""
+
+
+def flip(dice: random.Random, content: bytes) -> tuple[str, bytes]:
+    """Flip one bit."""
+    bit = dice.randrange(8 * len(content))
+    changed = bytearray(content)
+    changed[bit // 8] ^= 1 << bit % 8
+    return f"bit {bit} flipped", bytes(changed)
+
+
+def cut_or_scribble(dice: random.Random, content: bytes) -> tuple[str, bytes]:
+    """Cut a file short, overwrite its beginning, or append garbage."""
+    kind = dice.choice(["cut", "header", "more", "zeros"])
+    if kind == "cut":
+        size = dice.randrange(len(content))
+        return f"cut to {size} bytes", content[:size]
+    if kind == "more":
+        size = dice.randint(1, 5000)
+        return f"{size} bytes appended", content + dice.randbytes(size)
+    size = dice.randint(1, min(HEADER, len(content)))
+    if kind == "zeros":
+        start = dice.randrange(len(content) - size + 1)
+        return f"{size} zeros at {start}", content[:start] + bytes(size) + content[start + size :]
+    return f"garbage in {size} bytes at the start", dice.randbytes(size) + content[size:]
+
+
+def prepare(folder: Path, harm: Harm) -> Trial:
+    """Specimens of each kind; a trial damages a copy of one."""
+    kinds = list(write_all(folder / "whole"))
+    whole = {kind: specimen(kind, path) for kind, path in kinds}
+    contents = {kind: whole[kind].read() if kind.startswith("index") else None for kind in whole}
+    places = {kind: whole[kind].copy(folder / "copies") for kind in whole if kind not in ("index",)}
+    held = write_cache(folder / "cache")
+    cache_content = (folder / "cache").read_bytes()
+
+    def trial(seed: int) -> Outcome:
+        dice, outcome = random.Random(seed), Outcome(1)
+        kind = dice.choices([*whole, "feature cache"], [4, 3, 2, 1, 2])[0]
+        if kind == "feature cache":
+            what, damaged = harm(dice, cache_content)
+            (folder / "cache").write_bytes(damaged)
+            _check_cache(outcome, folder / "cache", held, what)
+            return outcome
+        path = whole[kind].copy(folder / "copies") if kind.startswith("index") else places[kind]
+        copy = specimen(kind, path)
+        file = dice.choice(copy.files())
+        before = file.read_bytes()
+        what, damaged = harm(dice, before)
+        if damaged == before:
+            return outcome
+        file.write_bytes(damaged)
+        label = f"{kind}, {file.relative_to(path)}, {what}"
+        try:
+            if kind.startswith("index"):
+                _check_index(outcome, copy, path, file, contents[kind], label)
+            else:
+                _check_artifact(outcome, copy, label)
+        finally:
+            if not kind.startswith("index"):
+                file.write_bytes(before)
+        return outcome
+
+    return trial
+
+
+def _check_artifact(outcome: Outcome, copy: Specimen, label: str) -> None:
+    """Whether opening refuses it, and verifying names it."""
+    outcome.expect(refuses(copy.verify), f"{label}: not named by verifying")
+    outcome.expect(refuses(copy.read), f"{label}: opened as if it were whole")
+    outcome.seen["refused at open"] += 1
+
+
+def _check_index(
+    outcome: Outcome, copy: Specimen, path: Path, file: Path, content: object, label: str
+) -> None:
+    """Whether verifying names it unless it changes nothing; segments are refused when they are opened."""
+    of_segment = "segments" in file.relative_to(path).parts
+    if of_segment:
+        outcome.expect(refuses(copy.read), f"{label}: opened as if it were whole")
+    named = refuses(copy.verify)
+    if named:
+        outcome.seen["refused at open" if of_segment else "named by verifying"] += 1
+        refuses(copy.read)  # gives an error, or what is left: it does not crash
+        return
+    try:
+        same = copy.read() == content
+    except GeniusError as error:
+        outcome.expect(False, f"{label}: not named by verifying, but: {error}")
+        return
+    outcome.expect(same, f"{label}: not named by verifying, and something else is read")
+    outcome.seen["in unused bytes, changes nothing"] += 1
+
+
+def _check_cache(outcome: Outcome, path: Path, held: dict[bytes, bytes], what: str) -> None:
+    try:
+        altered = altered_rows(path, held)
+    except GeniusError:
+        outcome.seen["refused at open"] += 1
+        return
+    outcome.expect(not altered, f"feature cache, {what}: {altered} altered features are given")
+    outcome.seen["damaged features count as missing"] += 1
+
+
+def refuses(work: Callable[[], object]) -> bool:
+    """Whether some work ends with an error of ours."""
+    try:
+        work()
+    except GeniusError:
+        return True
+    return False
+
+
+FLIPS = Scenario(
+    name="flipped-bits",
+    promise="One flipped bit in any file of an index, a model, features or the feature cache is named by "
+    "verifying, and refused when a checked file is opened.",
+    unit="flipped bits",
+    goal=10_000,
+    field="Lance 14: 147 of 150 flips returned altered data without an error (measured)",
+    prepare=partial(prepare, harm=flip),
+    seconds=5,
+    share=60,
+)
+CUTS = Scenario(
+    name="damaged-files",
+    promise="A truncated file, a garbage header, zeros or an appended tail is named; nothing crashes or hangs.",
+    unit="damaged files",
+    goal=10_000,
+    field="usearch: 8 of 60 damaged files end the process; faiss IVF-PQ accepts 28 of 60 (measured)",
+    prepare=partial(prepare, harm=cut_or_scribble),
+    seconds=5,
+    share=60,
+)

@@ -1,0 +1,160 @@
+"""The ledger: how often what was tried in all runs so far, a line of JSON for each run of a scenario.
+
+Runs that go on where the one before ended, on the same day, machine and versions, share a line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from torture.supervisor import ROOT, Tally
+
+FILE = ROOT / "research" / "torture.jsonl"
+KEPT_FAILURES = 20
+"""Failures of a run that a line keeps; more are counted only."""
+_NAMED = ("numpy", "numba", "onnxruntime", "orjson", "pillow", "safetensors", "torch")
+
+
+@dataclass
+class Entry:
+    """One run of a scenario, or several that went on where the one before ended."""
+
+    scenario: str
+    first: int
+    """The first seed."""
+    last: int
+    """The last seed."""
+    trials: int
+    count: int
+    failed: int
+    failures: list[dict[str, Any]]
+    seen: dict[str, int]
+    seconds: float
+    date: str
+    machine: str
+    versions: dict[str, str]
+    commit: str
+
+    def continues(self, other: Entry) -> bool:
+        """Whether another run, the next one after this, can share its line."""
+        same = ("scenario", "date", "machine", "versions", "commit")
+        return self.last + 1 == other.first and all(
+            getattr(self, name) == getattr(other, name) for name in same
+        )
+
+    def extend(self, other: Entry) -> None:
+        """Take the next run into this line."""
+        self.last = other.last
+        self.trials += other.trials
+        self.count += other.count
+        self.failed += other.failed
+        self.failures = (self.failures + other.failures)[:KEPT_FAILURES]
+        self.seen = dict(sorted((Counter(self.seen) + Counter(other.seen)).items()))
+        self.seconds = round(self.seconds + other.seconds, 1)
+
+
+def entry(scenario: str, first: int, following: int, tally: Tally, date: str) -> Entry:
+    """What a run of the seeds from `first` up to `following` gave."""
+    return Entry(
+        scenario,
+        first,
+        following - 1,
+        tally.trials,
+        tally.count,
+        len(tally.failures),
+        tally.failures[:KEPT_FAILURES],
+        dict(sorted(tally.seen.items())),
+        round(tally.seconds, 1),
+        date,
+        machine(),
+        versions(),
+        commit(),
+    )
+
+
+@dataclass
+class Ledger:
+    """All runs, in a file."""
+
+    path: Path = FILE
+    entries: list[Entry] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path = FILE) -> Ledger:
+        """The ledger at `path`, empty if there is none."""
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        return cls(path, [Entry(**json.loads(line)) for line in lines])
+
+    def of(self, scenario: str) -> list[Entry]:
+        """The runs of a scenario."""
+        return [entry for entry in self.entries if entry.scenario == scenario]
+
+    def next_seed(self, scenario: str) -> int:
+        """The seed with which a scenario goes on."""
+        return max((entry.last + 1 for entry in self.of(scenario)), default=0)
+
+    def count(self, scenario: str) -> int:
+        """How much of its unit a scenario has counted in all."""
+        return sum(entry.count for entry in self.of(scenario))
+
+    def add(self, new: Entry) -> None:
+        """Add a run, and write the file anew."""
+        previous = [known for known in self.of(new.scenario) if known.continues(new)]
+        if previous:
+            previous[0].extend(new)
+        else:
+            self.entries.append(new)
+        self._write(self.entries)
+
+    def _write(self, entries: Iterable[Entry]) -> None:
+        lines = [json.dumps(asdict(entry), ensure_ascii=False) for entry in entries]
+        aside = self.path.with_suffix(".new")
+        aside.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        aside.replace(self.path)
+
+
+def machine() -> str:
+    """The machine in a few words."""
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        models = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        name = models[0].partition(":")[2].strip() if models else name
+    return f"{os.cpu_count()} × {name}, {platform.system()}"
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python, SQLite and the libraries below genius."""
+    import sqlite3
+
+    found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    for name in _NAMED:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str:
+    """The commit that runs, with a plus if files differ from it."""
+    try:
+        shown = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return shown.stdout.strip()

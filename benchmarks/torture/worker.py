@@ -1,0 +1,75 @@
+"""The process that runs trials: `python -m torture.worker FOLDER`. It may die; the supervisor starts another.
+
+Reads a line of JSON for each trial, `{"scenario": …, "seed": …}`, and answers with one. Whatever a trial
+prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from torture.programme import SCENARIOS
+from torture.scenario import Outcome, Scenario, Trial
+
+
+def main(folder: Path) -> None:
+    """Run trials until the input ends."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    prepared: dict[str, Trial] = {}
+    for line in sys.stdin:
+        asked = json.loads(line)
+        scenario = SCENARIOS[asked["scenario"]]
+        if scenario.name not in prepared:
+            _limit_memory(None)
+            place = folder / scenario.name
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir(parents=True)
+            prepared[scenario.name] = scenario.prepare(place)
+        _limit_memory(scenario)
+        answers.write(json.dumps(_answer(prepared[scenario.name], asked["seed"])) + "\n")
+
+
+def _answer(trial: Trial, seed: int) -> dict[str, Any]:
+    began = time.monotonic()
+    try:
+        outcome = trial(seed)
+    except BaseException as error:
+        outcome = Outcome(failures=[_in_a_line(error)])
+    return {
+        "seed": seed,
+        "count": outcome.count,
+        "failures": outcome.failures,
+        "seen": outcome.seen,
+        "seconds": time.monotonic() - began,
+    }
+
+
+def _in_a_line(error: BaseException) -> str:
+    """An error that no trial expects, and where it was raised."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "torture" not in frame.filename]
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{place}: {error}"[:500]
+
+
+def _limit_memory(scenario: Scenario | None) -> None:
+    """Memory of this process is bounded from here on, relative to what it has."""
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    soft = hard
+    if scenario is not None and sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[5])  # of data and stack
+        soft = pages * resource.getpagesize() + (scenario.megabytes << 20)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
