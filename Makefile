@@ -15,7 +15,7 @@ DEMO_READY  := $(VENV)/.ready-demo
 TRAIN_READY := $(VENV)/.ready-demo-train
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check test-long quick lint types fix demo demo-train docs pages wheel clean
+.PHONY: help install test check test-long quick lint types fix demo demo-train docs pages wheel torture clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,11 @@ docs: install pages  ## regenerate the generated pages, and build the site into 
 pages:
 	@$(BIN)/python tools/cli_reference.py docs/cli.md
 	@$(BIN)/python tools/recipe_reference.py docs/recipes.md
+	@PYTHONPATH=benchmarks $(BIN)/python -m tools.reliability_page docs/reliability.md
+
+torture: install  ## kills, damage, power loss, hostile requests, counted; BUDGET=minutes, SCALE, JOBS, SCENARIOS, SEED
+	@PYTHONPATH=benchmarks $(BIN)/python -m torture $(if $(BUDGET),--budget $(BUDGET)) $(if $(SCALE),--scale $(SCALE)) \
+	  $(if $(JOBS),--jobs $(JOBS)) $(if $(SEED),--seed $(SEED)) $(SCENARIOS)
 
 wheel: install  ## build the wheel into dist/
 	@rm -f dist/*.whl && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -141,7 +141,8 @@ FLIPS = Scenario(
 )
 CUTS = Scenario(
     name="damaged-files",
-    promise="A truncated file, a garbage header, zeros or an appended tail is named; nothing crashes or hangs.",
+    promise="A truncated file, a garbage header, zeros or an appended tail is named; nothing crashes or "
+    "hangs.",
     unit="damaged files",
     goal=10_000,
     field="usearch: 8 of 60 damaged files end the process; faiss IVF-PQ accepts 28 of 60 (measured)",

@@ -1,9 +1,8 @@
-"""Faulty disks: each write, sync, change of names and open of a commit fails once, with each error a disk may give."""
+"""Faulty disks: each write, sync, change of names and open of a commit fails once, with each error."""
 
 from __future__ import annotations
 
 import errno
-import os
 import random
 import shutil
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from genius.errors import GeniusError
 from tests.faults.planned_changes import Content, after, content_of, item, make, plan
 from tests.index.made_up_index import MadeUpIndex, open_made_up
 from torture import shim
-from torture.kills_of_artifacts import BLOCKS, CACHE_WIDTH, _block, version_of, write_version
+from torture.kills_of_artifacts import BLOCKS, CACHE_WIDTH, block, version_of, write_version
 from torture.scenario import Outcome, Scenario, Trial, scratch
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EINTR)
@@ -159,7 +158,7 @@ def _fill_cache(place: Path) -> Callable[[], object]:
     def fill() -> None:
         with FeatureCache(place / "cache", CACHE_WIDTH) as cache:
             for number in range(BLOCKS):
-                cache.add(*_block(number))
+                cache.add(*block(number))
 
     return fill
 
@@ -168,7 +167,7 @@ def _check_features(outcome: Outcome, fault: Fault, place: Path) -> None:
     refused = _refused(outcome, fault, _fill_cache(place))
     with FeatureCache(place / "cache", CACHE_WIDTH) as cache:
         for number in range(BLOCKS):
-            keys, rows = _block(number)
+            keys, rows = block(number)
             missing = cache.missing(keys)
             outcome.expect(refused or not missing, f"{fault}: features were lost without a word")
             if missing:
@@ -187,14 +186,14 @@ def _check_artifact(outcome: Outcome, fault: Fault, place: Path) -> None:
     found = version_of(place / "artifact")
     outcome.expect(found in ((0, 1) if refused else (1,)), f"{fault}: version {found}")
     write_version(place / "artifact", 2)
-    left = os.listdir(place)
+    left = [path.name for path in place.iterdir()]
     outcome.expect(left == ["artifact"], f"{fault}: what was left behind stays: {left}")
 
 
 SCENARIO = Scenario(
     name="faulty-disks",
-    promise="ENOSPC, EIO, EACCES, EROFS and EINTR at every write, sync, rename and open of a commit, once and for "
-    "good: one sentence, the old state or the new one, and the next change works.",
+    promise="ENOSPC, EIO, EACCES, EROFS and EINTR at every write, sync, rename and open of a commit, once "
+    "and for good: one sentence, the old state or the new one, and the next change works.",
     unit="failed calls",
     goal=5_000,
     field="SQLite fails every call in turn; Qdrant lost changes on transient I/O errors (#7801)",

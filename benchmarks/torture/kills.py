@@ -1,4 +1,4 @@
-"""Kills: writers of an index that die at any step of a commit; whoever comes next finds all that was acknowledged."""
+"""Kills: writers of an index that die at any step of a commit; all that was acknowledged is there."""
 
 from __future__ import annotations
 
@@ -223,7 +223,10 @@ def _check_between(
     outcome.expect(not lost, f"{how}: unchanged files {lost} were lost")
 
 
-def _scenario(name: str, promise: str, goal: int, prepare: Any, share: int, seconds: float = 60) -> Scenario:
+def kill_scenario(
+    name: str, promise: str, goal: int, prepare: Any, share: int, seconds: float = 60
+) -> Scenario:
+    """A scenario that counts kills."""
     return Scenario(
         name=name,
         promise=promise,
@@ -238,22 +241,22 @@ def _scenario(name: str, promise: str, goal: int, prepare: Any, share: int, seco
 
 
 FIELD = "lix: 3,072 kills; Weaviate: one import of 600,000 objects, killed every 0 to 60 s"
-CHANGES = _scenario(
+CHANGES = kill_scenario(
     "kill-changes",
-    "After adding, updating, removing, compacting and merging segments: it opens, every acknowledged change is "
-    "there, nothing removed comes back, searches equal the formula.",
+    "After adding, updating, removing, compacting and merging segments: it opens, every acknowledged change "
+    "is there, nothing removed comes back, searches equal the formula.",
     6_000,
     prepare_changes,
     6,
 )
-IMPORTS = _scenario(
+IMPORTS = kill_scenario(
     "kill-imports",
     "An import that is killed keeps whole blocks, and goes on where it was.",
     1_000,
     prepare_imports,
     2,
 )
-SYNC = _scenario(
+SYNC = kill_scenario(
     "kill-sync",
     "A folder's sync leaves each item as it was or as it is to be, and the next one completes it.",
     1_000,

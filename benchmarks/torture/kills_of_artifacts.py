@@ -1,9 +1,8 @@
-"""Kills of what writes whole artifacts: merges and exports, moves to another model, checkpoints, the feature cache."""
+"""Kills of merges and exports, moves to another model, whole artifacts, checkpoints, the feature cache."""
 
 from __future__ import annotations
 
 import random
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +20,7 @@ from tests.faults.planned_changes import content_of
 from tests.index.made_up import GIVEN, made_up_items
 from tests.index.made_up_index import MadeUpModel, made, open_made_up
 from torture.killing import Acknowledge, Killer
-from torture.kills import _scenario
+from torture.kills import kill_scenario
 from torture.scenario import Outcome, Scenario, Trial, scratch
 from torture.specimens import CACHE_WIDTH
 
@@ -204,7 +203,7 @@ def prepare_cache(folder: Path) -> Trial:
             outcome.count += bool(how)
             outcome.seen[f"before {how}" if how else "filled"] += 1
             sure |= set(range(start, start + done))
-            _check_cache(outcome, path, sure, start + BLOCKS, how)
+            check_cache(outcome, path, sure, start + BLOCKS, how)
         return outcome
 
     return trial
@@ -213,7 +212,8 @@ def prepare_cache(folder: Path) -> Trial:
 BLOCKS, IN_BLOCK = 4, 30
 
 
-def _block(number: int) -> tuple[list[bytes], np.ndarray]:
+def block(number: int) -> tuple[list[bytes], np.ndarray]:
+    """Made-up features, with their keys."""
     keys = [content_key(f"{number} {place}".encode()) for place in range(IN_BLOCK)]
     return keys, np.random.default_rng(number).normal(size=(IN_BLOCK, CACHE_WIDTH)).astype(np.float16)
 
@@ -221,14 +221,15 @@ def _block(number: int) -> tuple[list[bytes], np.ndarray]:
 def _grow(path: Path, start: int, acknowledge: Acknowledge) -> None:
     with FeatureCache(path, CACHE_WIDTH) as cache:
         for number in range(start, start + BLOCKS):
-            cache.add(*_block(number))
+            cache.add(*block(number))
             acknowledge()
 
 
-def _check_cache(outcome: Outcome, path: Path, sure: set[int], end: int, how: str) -> None:
+def check_cache(outcome: Outcome, path: Path, sure: set[int], end: int, how: str) -> None:
+    """Whether a cache has the blocks that are sure to be there, and gives none altered."""
     with FeatureCache(path, CACHE_WIDTH) as cache:
         for number in range(end):
-            keys, rows = _block(number)
+            keys, rows = block(number)
             missing = set(cache.missing(keys))
             outcome.expect(not (missing and number in sure), f"{how}: features of block {number} were lost")
             there = [place for place in range(IN_BLOCK) if place not in missing]
@@ -237,7 +238,7 @@ def _check_cache(outcome: Outcome, path: Path, sure: set[int], end: int, how: st
 
 
 def _made(name: str, promise: str, goal: int, prepare: Any, **more: Any) -> Scenario:
-    return _scenario(name, promise, goal, prepare, **({"share": 2} | more))
+    return kill_scenario(name, promise, goal, prepare, **({"share": 2} | more))
 
 
 MERGES = _made(

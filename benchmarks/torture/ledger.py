@@ -106,6 +106,10 @@ class Ledger:
         """How much of its unit a scenario has counted in all."""
         return sum(entry.count for entry in self.of(scenario))
 
+    def seconds(self, scenario: str) -> float:
+        """How long all trials of a scenario took."""
+        return sum(entry.seconds for entry in self.of(scenario))
+
     def add(self, new: Entry) -> None:
         """Add a run, and write the file anew."""
         previous = [known for known in self.of(new.scenario) if known.continues(new)]

@@ -1,4 +1,4 @@
-"""The model test: random operations on an index, beside a dictionary and exhaustive scoring that say what is right.
+"""The model test: random operations on an index, beside a dictionary and exhaustive scoring.
 
 A failing series is made shorter as long as it fails, and written as a script of operations, which
 `python -m torture.model FILE` runs again.
@@ -370,7 +370,7 @@ SCENARIO = Scenario(
     field="Qdrant: 200,000 a night, restarts with p = 0.001",
     prepare=prepare,
     seconds=600,
-    share=2,
+    share=1,
 )
 
 

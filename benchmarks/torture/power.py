@@ -17,7 +17,7 @@ from tests.faults.planned_changes import Content, after, content_of, make, plan
 from torture import shim
 from torture.disk_image import Call, Disk, read_record, write_image
 from torture.kills import check_search
-from torture.kills_of_artifacts import BLOCKS, CACHE_WIDTH, _block, _check_cache, version_of, write_version
+from torture.kills_of_artifacts import BLOCKS, CACHE_WIDTH, block, check_cache, version_of, write_version
 from torture.scenario import Outcome, Scenario, Trial, scratch
 
 SERIES = 12
@@ -40,6 +40,22 @@ class Recorded:
     calls: list[Call]
     states: list[Content]
     kind: str
+
+    def check(self) -> Recorded:
+        """Itself, if replaying all calls gives what is really there."""
+        expected = {
+            str(path.relative_to(self.root)): path.read_bytes()
+            for path in self.root.rglob("*")
+            if path.is_file() and not path.name.endswith("-shm")
+        }
+        replayed = self.disk_at(len(self.calls)).image(None)
+        found = {path: content for path, content in replayed if content is not None}
+        if found != expected:
+            differ = sorted(
+                path for path in found.keys() | expected.keys() if found.get(path) != expected.get(path)
+            )
+            raise AssertionError(f"replaying {self.kind} gives other files than there are: {differ}")
+        return self
 
     def disk_at(self, moment: int) -> Disk:
         """The disk after so many calls."""
@@ -96,7 +112,7 @@ def record_changes(folder: Path, number: int) -> Recorded:
     shim.watch(root)
     with shim.recording(folder / "record"):
         make(root / "index", changes, acknowledge)
-    return Recorded(root, read_record(folder / "record"), states, "an index")
+    return Recorded(root, read_record(folder / "record"), states, "an index").check()
 
 
 def _check_index(outcome: Outcome, place: Path, series: Recorded, done: int, label: str) -> None:
@@ -118,7 +134,7 @@ def record_versions(folder: Path) -> Recorded:
         for version in range(VERSIONS):
             write_version(root / "artifact", version)
             shim.mark(version + 1)
-    return Recorded(root, read_record(folder / "record"), [], "an artifact")
+    return Recorded(root, read_record(folder / "record"), [], "an artifact").check()
 
 
 def _check_version(outcome: Outcome, place: Path, series: Recorded, done: int, label: str) -> None:
@@ -135,20 +151,20 @@ def record_features(folder: Path) -> Recorded:
     shim.watch(root)
     with shim.recording(folder / "record"), FeatureCache(root / "cache", CACHE_WIDTH) as cache:
         for number in range(BLOCKS):
-            cache.add(*_block(number))
+            cache.add(*block(number))
             shim.mark(number + 1)
-    return Recorded(root, read_record(folder / "record"), [], "features")
+    return Recorded(root, read_record(folder / "record"), [], "features").check()
 
 
 def _check_features(outcome: Outcome, place: Path, series: Recorded, done: int, label: str) -> None:
     if (place / "cache").exists() or done:
-        _check_cache(outcome, place / "cache", set(range(done)), BLOCKS, label)
+        check_cache(outcome, place / "cache", set(range(done)), BLOCKS, label)
 
 
 SCENARIO = Scenario(
     name="power-loss",
-    promise="After a loss of power at any call, with all or some of what was not synced on the disk in any order: "
-    "it opens, and every acknowledged change is there.",
+    promise="After a loss of power at any call, with all or some of what was not synced on the disk in any "
+    "order: it opens, and every acknowledged change is there.",
     unit="disk images",
     goal=5_000,
     field="only SQLite tests it; Lance, faiss, usearch and safetensors sync nothing (measured)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torture import damage, disks, kills, kills_of_artifacts, model, power
+from torture import damage, disks, fuzz, images, kills, kills_of_artifacts, long_runs, model, power, requests
 from torture.scenario import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
@@ -21,5 +21,12 @@ SCENARIOS: dict[str, Scenario] = {
         model.SCENARIO,
         disks.SCENARIO,
         power.SCENARIO,
+        images.SCENARIO,
+        requests.IMAGES,
+        requests.SCHEMA,
+        requests.CLIENTS,
+        long_runs.READING,
+        long_runs.SERVING,
+        *fuzz.SCENARIOS,
     )
 }

@@ -49,6 +49,7 @@ class Scenario:
         shim: whether it needs the library that stands between a process and its disk (`shim`).
         needs: modules beside genius's own, without which it is skipped.
         share: how many trials a run of the test suite does.
+        enough: seconds of trials in all that reach the goal, too; 0 for none.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Scenario:
     shim: bool = False
     needs: tuple[str, ...] = ()
     share: int = 4
+    enough: float = 0.0
 
 
 def scratch(folder: Path) -> Path:

@@ -30,7 +30,7 @@ class SearchingProcess:
         self._lines = os.fdopen(self._answer, "r")
 
     def search(self, text: str, options: dict[str, Any]) -> list[tuple[str, float]]:
-        """The hits of a search, as ids with scores. Raises AssertionError with the error that it ended with."""
+        """The hits of a search, as ids with scores. Raises AssertionError with the error it ended with."""
         os.write(self._ask, (json.dumps([text, options]) + "\n").encode())
         answer = json.loads(self._lines.readline() or '"it died"')
         assert isinstance(answer, list), f"another process failed: {answer}"

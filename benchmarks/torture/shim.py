@@ -74,7 +74,7 @@ def count_calls(work: Callable[[], object], kinds: int = ALL) -> int:
 
 @contextlib.contextmanager
 def failing(at: int, number: int, kinds: int = ALL, *, sticky: bool = False) -> Iterator[None]:
-    """Within, the call of this number, from 1 on, fails with an error number; with `sticky` all later ones."""
+    """Within, the call of this number, from 1 on, fails with an error; with `sticky` all later ones do."""
     _arm(_FAIL, kinds, at, number, sticky)
     try:
         yield

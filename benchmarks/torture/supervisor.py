@@ -1,4 +1,4 @@
-"""Hands seeds to workers, and counts what comes back: a worker that dies or hangs is a failure of its seed."""
+"""Hands seeds to workers, and counts what comes back: a worker that dies or hangs failed its seed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ ROOT = Path(__file__).parents[2]
 START_SECONDS = 240.0
 """Beyond the time of a trial, for the first one of a worker: it also prepares what they share."""
 
+MOST_FAILURES = 20
+"""After which a run of a scenario ends: what is broken need not be broken all night."""
+
 
 @dataclass
 class Tally:
@@ -50,8 +53,8 @@ class Tally:
 class Worker:
     """A process that runs trials of any scenario, one at a time."""
 
-    def __init__(self, folder: Path, *, shimmed: bool) -> None:
-        self._folder, self._shimmed = folder, shimmed
+    def __init__(self, folder: Path, *, shimmed: bool, programme: str = "torture.programme") -> None:
+        self._folder, self._shimmed, self._programme = folder, shimmed, programme
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str] = queue.Queue()
         self._warm: set[str] = set()
@@ -100,6 +103,11 @@ class Worker:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            self._pump.join()
+            for pipe in (self._process.stdin, self._process.stdout):
+                assert pipe is not None
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
         self._process = None
 
     def _start(self) -> None:
@@ -110,7 +118,7 @@ class Worker:
         if self._shimmed:
             environment["LD_PRELOAD"] = str(shim.library())
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "torture.worker", str(self._folder)],
+            [sys.executable, "-W", "ignore", "-m", "torture.worker", str(self._folder), self._programme],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if os.environ.get("TORTURE_VERBOSE") else subprocess.DEVNULL,
@@ -120,7 +128,8 @@ class Worker:
             start_new_session=True,
         )
         self._lines, self._warm = queue.Queue(), set()
-        threading.Thread(target=_pump, args=(self._process, self._lines), daemon=True).start()
+        self._pump = threading.Thread(target=_pump, args=(self._process, self._lines), daemon=True)
+        self._pump.start()
 
 
 def _python_path() -> list[str]:
@@ -172,7 +181,7 @@ def run(
 
     def done() -> bool:
         over = end is not None and time.monotonic() >= end
-        return over or (count is not None and tally.count >= count) or len(tally.failures) >= 100
+        return over or (count is not None and tally.count >= count) or len(tally.failures) >= MOST_FAILURES
 
     def work(folder: Path) -> None:
         with Worker(folder, shimmed=scenario.shim) as worker:

@@ -1,4 +1,4 @@
-"""The process that runs trials: `python -m torture.worker FOLDER`. It may die; the supervisor starts another.
+"""Runs trials: `python -m torture.worker FOLDER PROGRAMME`. It may die: then another one is started.
 
 Reads a line of JSON for each trial, `{"scenario": …, "seed": …}`, and answers with one. Whatever a trial
 prints goes to standard error.
@@ -6,6 +6,7 @@ prints goes to standard error.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import resource
@@ -16,19 +17,19 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from torture.programme import SCENARIOS
 from torture.scenario import Outcome, Scenario, Trial
 
 
-def main(folder: Path) -> None:
-    """Run trials until the input ends."""
+def main(folder: Path, programme: str) -> None:
+    """Run trials of the scenarios of a module until the input ends."""
+    scenarios: dict[str, Scenario] = importlib.import_module(programme).SCENARIOS
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     prepared: dict[str, Trial] = {}
     for line in sys.stdin:
         asked = json.loads(line)
-        scenario = SCENARIOS[asked["scenario"]]
+        scenario = scenarios[asked["scenario"]]
         if scenario.name not in prepared:
             _limit_memory(None)
             place = folder / scenario.name
@@ -56,7 +57,10 @@ def _answer(trial: Trial, seed: int) -> dict[str, Any]:
 
 def _in_a_line(error: BaseException) -> str:
     """An error that no trial expects, and where it was raised."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "torture" not in frame.filename]
+    own = Path(__file__).parent
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent != own
+    ]
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{place}: {error}"[:500]
 
@@ -72,4 +76,4 @@ def _limit_memory(scenario: Scenario | None) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from torture.ledger import Entry, Ledger
+from torture.programme import SCENARIOS
+
+from tools.reliability_page import FOUND, Found, read_found, reliability_page
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_is_what_its_tool_writes() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+    assert page == reliability_page(Ledger.read(), read_found()), "run: make pages"
+
+
+def test_what_was_found_names_scenarios() -> None:
+    assert {one.scenario for one in read_found(FOUND)} <= SCENARIOS.keys()
+
+
+def run(first: int, count: int, failures: list[int], failed: int) -> Entry:
+    named = [{"seed": seed, "what": "x"} for seed in failures]
+    versions = {"python": "3.11", "sqlite": "3.40"}
+    return Entry(
+        *("model", first, first + 9, 10, count, failed),
+        *(named, {}, 2.0, "2026-11-18", "a machine", versions, "abc"),
+    )
+
+
+def test_counts_are_added_up_and_failures_stay_open_until_they_are_mended(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "none", [run(0, 1000, [3, 4], 2), run(10, 234, [], 5)])
+    found = [Found("model", "was wrong", "Mended", (3,)), Found("model", "is wrong", "", (4,))]
+    page = reliability_page(ledger, found)
+    (row,) = [line for line in page.splitlines() if line.startswith("| `model` |") and "Qdrant" in line]
+    assert "| 1,234 operations | 1,000,000 | 6 |" in row
+    assert "| `model` | is wrong | **not mended yet** |" in page
+    assert "| 2026-11-18 | `model` | 0–9 | 1,000 | 500 | 2 |" in page
+    assert "| not yet | 10,000 | 0 |" in page

@@ -1,0 +1,56 @@
+"""Trials that go wrong in any way are failures of their seed, and the others go on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from torture import supervisor
+from torture.ledger import Entry, Ledger, entry
+from torture.supervisor import Tally, Worker
+
+from tests.torture.bad_scenarios import SCENARIOS
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
+def test_what_becomes_of_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "START_SECONDS", 60.0)
+    found = {}
+    with Worker(tmp_path, shimmed=False, programme="tests.torture.bad_scenarios") as worker:
+        for kind, scenario in SCENARIOS.items():
+            tally = Tally()
+            for seed in range(3):
+                tally.add(worker.run(scenario, seed))
+            assert tally.trials == 3
+            assert tally.seen[f"{kind} trials"] >= 2
+            assert {failure["seed"] for failure in tally.failures} == {1}
+            found[kind] = tally.failures[0]["what"]
+    assert found["dying"] == "the process died: SIGSEGV"
+    assert found["hanging"].startswith("took more than")
+    assert found["greedy"].startswith("MemoryError")
+    assert found["raising"].startswith("KeyError at bad_scenarios.py:")
+    assert found["failing"] == "it does not hold"
+
+
+def made(first: int, following: int, failures: int = 0, date: str = "2026-11-18") -> Entry:
+    tally = Tally(following - first, 3 * (following - first), seconds=1.5)
+    tally.failures = [{"seed": first, "what": "x"}] * failures
+    tally.seen["kills"] = 2
+    return entry("kills", first, following, tally, date)
+
+
+def test_the_ledger_adds_up_and_goes_on(tmp_path: Path) -> None:
+    ledger = Ledger.read(tmp_path / "ledger.jsonl")
+    assert (ledger.next_seed("kills"), ledger.count("kills")) == (0, 0)
+    ledger.add(made(0, 10))
+    ledger.add(made(10, 25, failures=30))
+    again = Ledger.read(ledger.path)
+    assert len(again.entries) == 1  # it went on
+    (only,) = again.entries
+    assert (only.first, only.last, only.trials, only.count) == (0, 24, 25, 75)
+    assert (only.failed, len(only.failures), only.seen, only.seconds) == (30, 20, {"kills": 4}, 3.0)
+    again.add(made(25, 26, date="2026-11-19"))
+    assert len(Ledger.read(ledger.path).entries) == 2
+    assert (again.next_seed("kills"), again.count("kills"), again.count("others")) == (26, 78, 0)

@@ -1,0 +1,138 @@
+"""Writes docs/reliability.md from the ledger of torture: `make pages` runs it.
+
+    PYTHONPATH=benchmarks python -m tools.reliability_page docs/reliability.md
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from torture.ledger import FILE, Entry, Ledger
+from torture.programme import SCENARIOS
+from torture.scenario import Scenario
+
+FOUND = FILE.with_name("torture-found.toml")
+"""What torture found, by hand: what was wrong, and the commit that mended it."""
+
+_INTRODUCTION = """# Reliability
+
+What genius endures, counted. Each row is a scenario of `benchmarks/torture`, which does one kind of harm again and
+again; a seed determines each trial, so that every failure can be had again. Counts are added up over runs
+(`research/torture.jsonl` has them with seeds, machines and versions); this page is generated from them, and nothing is
+left out: a row that has not reached its goal says so.
+
+```bash
+make torture BUDGET=10                        # a fair sample of all scenarios in ten minutes
+make torture                                  # until every goal is reached, which takes many hours
+make torture SCENARIOS="kill-changes model"   # some of them
+make torture SCENARIOS=kill-changes SEED=17   # one trial again
+```
+
+A run that is stopped goes on where it was. Each trial runs in a process of its own kind, with bounded memory and time: if
+it crashes or hangs, that is a failure. A small share of each scenario runs with `make test`.
+"""
+_MODEL_OF_POWER_LOSS = """
+**How power loss is played.** A library between the process and its disk records every write, sync, rename and removal.
+Replayed up to any moment, what was synced is there; of the rest, each block of 4 KB may be there or not, in any order,
+and names that were not synced may be missing. File systems in use do less harm than that. **Kills** fall just before a
+write, a sync, a change of names or an open, or at any moment by the clock. **Failed calls** fail once, or from there on
+for good.
+"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something that torture found.
+
+    Attributes:
+        scenario: that found it.
+        what: was wrong.
+        commit: the subject of the commit that mended it; empty if it is not mended.
+        seeds: whose failures in the ledger are this one's.
+    """
+
+    scenario: str
+    what: str
+    commit: str
+    seeds: tuple[int, ...] = ()
+
+
+def read_found(path: Path = FOUND) -> list[Found]:
+    """All that was found."""
+    tables = tomllib.loads(path.read_text("utf-8"))["found"]
+    return [Found(**{**table, "seeds": tuple(table.get("seeds", ()))}) for table in tables]
+
+
+def reliability_page(ledger: Ledger, found: list[Found]) -> str:
+    """The page."""
+    parts = [_INTRODUCTION, _table(ledger, found), _MODEL_OF_POWER_LOSS, _findings(found), _runs(ledger)]
+    return "\n".join(parts)
+
+
+def _table(ledger: Ledger, found: list[Found]) -> str:
+    lines = [
+        "## What was counted",
+        "",
+        "| scenario | what holds | counted | goal | failures open | best public figure elsewhere |",
+        "|---|---|---|---|---|---|",
+    ]
+    for scenario in SCENARIOS.values():
+        runs = ledger.of(scenario.name)
+        lines.append(
+            f"| `{scenario.name}` | {scenario.promise} | {_counted(scenario, runs)} | {scenario.goal:,} "
+            f"{_or_time(scenario)}| {_open_failures(runs, found)} | {scenario.field} |"
+        )
+    return "\n".join(lines)
+
+
+def _counted(scenario: Scenario, runs: list[Entry]) -> str:
+    count = sum(run.count for run in runs)
+    return f"{count:,} {scenario.unit}" if count else "not yet"
+
+
+def _or_time(scenario: Scenario) -> str:
+    return f"or {scenario.enough / 60:.0f} minutes " if scenario.enough else ""
+
+
+def _open_failures(runs: list[Entry], found: list[Found]) -> int:
+    """Failures that nothing which was mended explains."""
+    mended = {(one.scenario, seed) for one in found if one.commit for seed in one.seeds}
+    unexplained = 0
+    for run in runs:
+        explained = sum((run.scenario, failure["seed"]) in mended for failure in run.failures)
+        unexplained += run.failed - explained
+    return unexplained
+
+
+def _findings(found: list[Found]) -> str:
+    lines = ["## What it found", "", "| scenario | what was wrong | mended by the commit |", "|---|---|---|"]
+    for one in found:
+        lines.append(f"| `{one.scenario}` | {one.what} | {one.commit or '**not mended yet**'} |")
+    return "\n".join(lines)
+
+
+def _runs(ledger: Ledger) -> str:
+    lines = ["", "## Runs", ""]
+    if not ledger.entries:
+        return "\n".join([*lines, "None is recorded yet."])
+    lines += [
+        "Rates are trials of one worker, on a machine as busy as it was.",
+        "",
+        "| date | scenario | seeds | counted | a second | failures | machine | commit |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for run in ledger.entries:
+        rate = run.count / run.seconds if run.seconds else 0.0
+        lines.append(
+            f"| {run.date} | `{run.scenario}` | {run.first}–{run.last} | {run.count:,} | {rate:,.3g} "
+            f"| {run.failed} | {run.machine}, Python {run.versions['python']}, SQLite {run.versions['sqlite']} "
+            f"| {run.commit} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(reliability_page(Ledger.read(), read_found()), "utf-8")
