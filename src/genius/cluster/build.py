@@ -13,22 +13,22 @@ import contextlib
 import copy
 import shutil
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
 from genius import storage
 from genius.cluster.encoded_chunk import ChunkJob, chunk_folder, encode_chunk, is_encoded
-from genius.cluster.index_build import IndexBuild, left_to_do, open_build
+from genius.cluster.index_build import CHUNKS, IndexBuild, left_to_do, open_build
 from genius.data.chunks import Chunk, cut, shared_errors
 from genius.data.collection import Collection, Failures, Report
 from genius.encode.pipeline import default_cache
-from genius.errors import InputError, MismatchError, MissingError
+from genius.errors import DamagedError, InputError, MismatchError, MissingError
 from genius.index.ingest import Added
 from genius.index.item_encoder import item_encoder
-from genius.index.snapshot import segment_format
 from genius.index.segments import KeptEmbeddings
+from genius.index.snapshot import segment_format
 from genius.model import Model, model_folder
 from genius.progress import bar
 
@@ -97,22 +97,13 @@ class ChunkEncoder:
             raise MismatchError(
                 f"{settings.model} is another model on a worker's machine: put the same one there"
             )
-        self.items = 0
         self._open = contextlib.ExitStack()
         encoder = item_encoder(model, settings.cache or default_cache(), workers=1)
         self._encode = self._open.enter_context(encoder)
 
-    def run(self, assignment: Assignment) -> None:
-        """Encode a chunk."""
-        begun = self.items
-        try:
-            encode_chunk(self._job, assignment.chunk, self._encode, assignment.out, self._advance)
-        except BaseException:
-            self.items = begun
-            raise
-
-    def _advance(self, items: int) -> None:
-        self.items += items
+    def run(self, assignment: Assignment) -> Iterator[int]:
+        """Encode a chunk; gives the numbers of items as they are done."""
+        return encode_chunk(self._job, assignment.chunk, self._encode, assignment.out)
 
     def close(self) -> None:
         """Close the model's cache."""
@@ -127,6 +118,7 @@ class LocalWorker:
     def __init__(self, settings: WorkerSettings) -> None:
         self._encoder = ChunkEncoder(settings)
         self._waiting: deque[Assignment] = deque()
+        self._items = 0
 
     def __enter__(self) -> Self:
         return self
@@ -141,20 +133,20 @@ class LocalWorker:
     def wait(self) -> int | None:
         """Encode the next chunk."""
         assignment = self._waiting.popleft()
-        self._encoder.run(assignment)
+        self._items += sum(self._encoder.run(assignment))
         return assignment.number
 
     def items(self) -> int:
         """How many were encoded."""
-        return self._encoder.items
+        return self._items
 
 
 def check_chunkable(model: Model) -> None:
     """Raise InputError for a model whose identifiers depend on the items before."""
     if not model.has_code_vectors:
         raise InputError(
-            f"{model.name} numbers items one after another, so they can't be encoded apart: index them without "
-            "--ray"
+            f"{model.name} numbers items one after another, so they can't be encoded apart: index them "
+            "without --ray"
         )
 
 
@@ -202,7 +194,7 @@ def run_build(
         if not left.start:
             shared_errors(job.collection, report.failures.add)
         report.known = len(build)
-        place = scratch or build.scratch
+        place = (scratch or build.path) / CHUNKS
         place.mkdir(parents=True, exist_ok=True)
         _Run(build, job, chunks, workers, place, report).work(left)
         shutil.rmtree(place, ignore_errors=True)
@@ -261,5 +253,8 @@ class _Run:
         place = self._place(number)
         if not is_encoded(place, self._job, self._chunks[number]):
             return False
-        storage.open(place, verify=True)
+        try:
+            storage.open(place, verify=True)
+        except DamagedError:
+            return False  # it is encoded again
         return True

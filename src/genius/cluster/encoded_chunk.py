@@ -15,7 +15,7 @@ import errno
 import itertools
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -94,14 +94,8 @@ def _made_from(job: ChunkJob, chunk: Chunk) -> dict[str, str]:
     return {"model": job.model, "chunk": chunk.name, "embeddings": job.format.embeddings}
 
 
-def encode_chunk(
-    job: ChunkJob,
-    chunk: Chunk,
-    encode: EncodeItems,
-    out: Path,
-    advance: Callable[[int], None] = lambda items: None,
-) -> None:
-    """Read and encode a chunk, and write it to `out`; `advance` is told of the items that are done.
+def encode_chunk(job: ChunkJob, chunk: Chunk, encode: EncodeItems, out: Path) -> Iterator[int]:
+    """Read and encode a chunk, and write it to `out`; gives the numbers of items as they are done.
 
     Raises InputError if the source has changed, DiskError if the disk can't take it.
     """
@@ -111,16 +105,11 @@ def encode_chunk(
         contextlib.closing(_ChunkWriter(job, draft.folder)) as writer,
     ):
         located = unique_located(read_chunk(job.collection, chunk, writer.report), writer.report)
-        for group in _groups(located):
+        while group := list(itertools.islice(located, GROUP)):
             writer.add(group, encode)
-            advance(len(group))
+            yield len(group)
         writer.finish()
         draft.counts["items"] = writer.count
-
-
-def _groups(located: Iterator[Located]) -> Iterator[list[Located]]:
-    while group := list(itertools.islice(located, GROUP)):
-        yield group
 
 
 class _ChunkWriter:

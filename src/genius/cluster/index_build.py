@@ -11,10 +11,11 @@ import contextlib
 import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import orjson
 
 from genius import storage
 from genius.cluster.encoded_chunk import FORMAT, KIND, PART, SEGMENT, read_failures
@@ -71,7 +72,8 @@ class BuildCatalogue(Catalogue):
     def repeated(self) -> list[tuple[int, str, str, int | None]]:
         """The items of the part whose ids are in use: number, id, and where they are in the source."""
         return self._query(
-            "SELECT number, part.items.id, file, line FROM part.items JOIN main.items USING (id) ORDER BY number"
+            "SELECT number, part.items.id, file, line FROM part.items JOIN main.items USING (id) "
+            "ORDER BY number"
         )
 
     def commit_part(
@@ -93,7 +95,7 @@ class BuildCatalogue(Catalogue):
                     *[to_json(dropped)] * 2,
                 )
                 self._query("INSERT OR IGNORE INTO main.images SELECT * FROM part.images")
-                self._query("INSERT INTO segments VALUES (?, ?, ?)", *_fields(segment))
+                self._query("INSERT INTO segments VALUES (?, ?, ?)", *astuple(segment))
                 self._add_additions([(state.next_key, now())])
                 if folder is not None:
                     texts = "SELECT item_key, ? FROM main.items WHERE image IS NULL AND item_key >= ?"
@@ -103,13 +105,9 @@ class BuildCatalogue(Catalogue):
                 state.next_key + (0 if segment is None else segment.items),
                 state.next_segment if segment is None else segment.number + 1,
             )
-            chunks = to_json([{"committed": progress.committed, "names": progress.names}])[1:-1]
-            self._query("INSERT OR REPLACE INTO settings VALUES (?, ?)", CHUNKS, chunks)
+            value = orjson.dumps(asdict(progress)).decode()
+            self._query("INSERT OR REPLACE INTO settings VALUES (?, ?)", CHUNKS, value)
         self._checkpoint_if_large()
-
-
-def _fields(segment: SegmentEntry) -> tuple[int, int, str]:
-    return segment.number, segment.items, segment.fingerprint
 
 
 class IndexBuild:
@@ -124,11 +122,6 @@ class IndexBuild:
         self._folder = str(collection.path.resolve()) if isinstance(collection, Folder) else None
         self.progress = catalogue.progress()
         self._writer.settle()
-
-    @property
-    def scratch(self) -> Path:
-        """Where encoded chunks wait, if nothing else is said."""
-        return self.path / CHUNKS
 
     def __len__(self) -> int:
         """How many items are committed."""
@@ -199,8 +192,8 @@ def open_build(path: Path, collection: Collection, *, strict: bool) -> Iterator[
         with only_writer(path):
             if len(catalogue) and not catalogue.progress().committed:
                 raise InputError(
-                    "holds items that came without --ray: add to it without --ray, or build another index and "
-                    "join them with genius merge",
+                    "holds items that came without --ray: add to it without --ray, or build another index "
+                    "and join them with genius merge",
                     path=path,
                 )
             attach(catalogue, collection, replacing=False)
@@ -217,8 +210,8 @@ def left_to_do(build: IndexBuild, chunks: Sequence[Chunk]) -> range:
     done = build.progress.committed
     if done > len(chunks) or _names(chunks[:done]) != build.progress.names:
         raise InputError(
-            "was built of other chunks until now, as the source or --chunk-items has changed: give it what it "
-            "was begun with, bring it up to date without --ray, or choose another place",
+            "was built of other chunks until now, as the source or --chunk-items has changed: give it what "
+            "it was begun with, bring it up to date without --ray, or choose another place",
             path=build.path,
         )
     return range(done, len(chunks))
