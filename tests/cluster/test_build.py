@@ -36,27 +36,10 @@ from tests.cluster.made_up_build import (
     fingerprints,
     index_alone,
     job_and_chunks,
-    made_up_model,
     new_index,
-    write_source,
 )
 from tests.faults.killed_writers import kill_at_call, watch_calls
 from tests.pictures import square, write_square
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model and a source."""
-    folder = tmp_path_factory.mktemp("home")
-    made_up_model(folder)
-    write_source(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def alone(home: Path) -> tuple[Path, list[str]]:
-    """What one process makes of the source."""
-    return index_alone(home / "items.jsonl", home / "model", home / "alone")
 
 
 def build(home: Path, out: Path, size: int, source: str = "items.jsonl", **options: Any) -> Added:
@@ -161,7 +144,7 @@ def test_a_driver_killed_anywhere_goes_on(home: Path, alone: tuple[Path, list[st
                 break
         run_build(job, chunks, Prepared(settings, encoder), out)
         assert contents(out) == contents(alone[0])
-    assert kills > 4
+    assert kills > 2
 
 
 class Prepared(LocalWorker):

@@ -44,8 +44,8 @@ Ray = Annotated[
     typer.Option(
         "--ray",
         metavar="ADDRESS",
-        help="Work on the machines of a Ray cluster: its HOST:PORT, or auto for one on this machine, which is "
-        "started if none runs.",
+        help="Work on the machines of a Ray cluster: its HOST:PORT, or auto for one on this machine, "
+        "which is started if none runs.",
     ),
 ]
 GpusPerWorker = Annotated[
