@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,14 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
+
+
+def patiently(start: Callable[[], Any]) -> Any:
+    """Start a node, again if this machine was too busy for it to come up in Ray's thirty seconds."""
+    for _ in range(3):
+        with contextlib.suppress(Exception):
+            return start()
+    return start()
 
 
 @pytest.fixture(scope="session")
@@ -42,9 +51,10 @@ def cluster() -> Iterator[Any]:
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    started = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    started = Cluster()
+    patiently(lambda: started.add_node(**NODE, include_dashboard=False))
     for _ in range(2):
-        started.add_node(**NODE)
+        patiently(lambda: started.add_node(**NODE))
     yield started
     started.shutdown()
 
