@@ -19,6 +19,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_AUTH_MODE", "token")
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
+HEAD: dict[str, Any] = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
 NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
 
 
@@ -52,7 +53,7 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     started = Cluster()
-    patiently(lambda: started.add_node(**NODE, include_dashboard=False))
+    patiently(lambda: started.add_node(**NODE, **HEAD))
     for _ in range(2):
         patiently(lambda: started.add_node(**NODE))
     yield started
