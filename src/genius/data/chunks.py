@@ -22,6 +22,7 @@ import orjson
 
 from genius.data.collection import Collection, Located, Report
 from genius.data.folder import Folder
+from genius.data.object_storage import ObjectStorage, StoredFile
 from genius.data.tables import Jsonl, LocatedRow, Parquet, TableCollection, Tables, json_rows
 from genius.data.webdataset import WebDataset, shard_items, shards
 from genius.errors import InputError, require
@@ -139,6 +140,8 @@ def _cutter(collection: Collection) -> Cutter:
         return ParquetCutter(collection, collection)
     if isinstance(collection, WebDataset):
         return TarCutter(collection)
+    if isinstance(collection, ObjectStorage):
+        return StorageCutter(collection)
     return FolderCutter(collection) if isinstance(collection, Folder) else RangeCutter(collection)
 
 
@@ -304,6 +307,40 @@ class TarCutter(Cutter):
     def content(self, piece: Piece) -> str:
         """Of some of its bytes."""
         return _sampled(Path(piece.file))
+
+
+class StorageCutter(Cutter):
+    """Whole files in object storage; checked by their sizes and times."""
+
+    def __init__(self, collection: ObjectStorage) -> None:
+        self._collection = collection
+
+    def pieces(self, size: int) -> Iterator[Piece]:
+        """A piece a file. Their numbers of items are told by their sizes, from the first file's."""
+        each = 0.0
+        for file in self._collection.files():
+            if not each:
+                held = sum(1 for _ in self._collection.items_of(file, lambda error: None))
+                each = file.size / max(1, held)
+            items = max(1, round(file.size / each)) if each else 1
+            yield Piece(file.url, 0, file.size, 0, items, self._stamp(file))
+
+    def read(self, piece: Piece, report: Report) -> Iterator[Located]:
+        """The items of the file."""
+        return self._collection.items_of(self._find(piece), report)
+
+    def content(self, piece: Piece) -> str:
+        """Of its size and time."""
+        return self._stamp(self._find(piece))
+
+    def _find(self, piece: Piece) -> StoredFile:
+        for file in ObjectStorage(piece.file).files():
+            return file
+        raise InputError(f"{piece.file} is gone: start again when nobody writes there")
+
+    @staticmethod
+    def _stamp(file: StoredFile) -> str:
+        return hashlib.sha256(orjson.dumps([file.size, file.changed])).hexdigest()
 
 
 class FolderCutter(Cutter):

@@ -87,6 +87,11 @@ class Collection(abc.ABC):
         return twin
 
     @property
+    def place(self) -> str:
+        """What an index knows the collection by: its full path."""
+        return str(self.path.resolve())
+
+    @property
     def notes(self) -> list[str]:
         """What was skipped in the latest pass, a sentence a kind of file."""
         return skipped_notes(self.skipped)
