@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-EXTRAS := dev,docs,train,clip,sentence-transformers,evaluate,parquet,serve,bench
+EXTRAS := dev,docs,train,clip,sentence-transformers,evaluate,parquet,serve,ray,bench
 # When this file is newer than the project's description, the environment is up to date.
 READY  := $(VENV)/.ready
 # A file's tests stay in one process, so that they share what they prepare.

@@ -55,6 +55,7 @@ LAYERS = (
     "published",
     "serve",
     "client",
+    "cluster",
     "demo",
     "bench",
     "cli",

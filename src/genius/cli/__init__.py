@@ -29,6 +29,7 @@ from genius.cli import (
     listing,
     merge,
     outliers,
+    plan,
     recode,
     sample,
     search,
@@ -71,6 +72,7 @@ for command in (
     serve,
     evaluate,
     bench,
+    plan,
     demo,
 ):
     command.register(app)

@@ -11,8 +11,10 @@ import typer
 from genius.cli.source import (
     Exif,
     FailureFile,
+    GpusPerWorker,
     IdColumn,
     ImageColumn,
+    Ray,
     ReadOptions,
     Root,
     Strict,
@@ -45,7 +47,9 @@ Replace = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius index photos/ -o index/")(index)
+    app.command(
+        epilog="Examples: genius index photos/ -o index/   genius index shards/ -o index/ --ray 10.0.0.1:6379"
+    )(index)
 
 
 def index(
@@ -61,7 +65,9 @@ def index(
             "--model", "-m", help="The model that codes the items: a folder; by default photo, which ships."
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="The number of processes; 0 is one per core.")] = 0,
+    workers: Annotated[
+        int, typer.Option(help="The number of processes; 0 is one per core (with GPUs, one per GPU).")
+    ] = 0,
     root: Root = None,
     id_column: IdColumn = None,
     text_column: TextColumn = None,
@@ -81,6 +87,18 @@ def index(
     offline: Annotated[
         bool, typer.Option("--offline", help="Fetch nothing, not even the built-in encoder on first use.")
     ] = False,
+    ray: Ray = None,
+    chunk_items: Annotated[
+        int | None,
+        typer.Option(
+            help="With --ray: how many items a worker encodes and commits at a time; by default 1000000."
+        ),
+    ] = None,
+    gpus_per_worker: GpusPerWorker = 0.0,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(help="With --ray: a folder that all machines share; by default the index itself."),
+    ] = None,
 ) -> None:
     """Put the items of SOURCE into an index; after an interruption, start it again to continue.
 
@@ -92,6 +110,24 @@ def index(
     from genius.model import DEFAULT, Model
 
     options = ReadOptions(root, strict, id_column, text_column, image_column, exif, vectors)
+    if ray is None and (chunk_items or gpus_per_worker or scratch):
+        raise InputError("--chunk-items, --gpus-per-worker and --scratch go with --ray ADDRESS")
+    if ray is not None:
+        if replace:
+            raise InputError("--replace is for an index that has items, and --ray builds a new one")
+        collection = options.read_all([source])[0]
+        on_cluster = {"chunk_items": chunk_items, "gpus_per_worker": gpus_per_worker, "scratch": scratch}
+        opened = Model.open(model or DEFAULT)
+        refuse_vectors(opened, vectors)
+        _index_on_cluster(
+            collection,
+            opened,
+            out,
+            {"address": ray, "workers": workers, **on_cluster},
+            {"embeddings": embeddings, "strict": strict, "offline": offline},
+            failures,
+        )
+        return
     counted = count_items(options.read_all([source]))
     kept: Any = embeddings or "int8"
     if is_index(out):
@@ -107,6 +143,32 @@ def index(
         add_all(target, out, counted, strict=strict, workers=workers, replace=replace, failures=failures)
         if target.model.code_space.modality_code == "learned":
             _show_first_codes(target)
+    typer.echo(f"next: genius search {out} WORDS    (or: genius serve {out})")
+
+
+def _index_on_cluster(
+    collection: Collection,
+    model: Model,
+    out: Path,
+    cluster: dict[str, Any],
+    options: dict[str, Any],
+    failures: Path | None,
+) -> None:
+    """Build an index on a Ray cluster, and print what became of the items."""
+    from genius.cluster.ray_index import ClusterOptions, index_on_cluster
+    from genius.index.index import Index
+    from genius.progress import log_to_terminal
+
+    log_to_terminal()
+    given = ClusterOptions(**{name: value for name, value in cluster.items() if value is not None})
+    with failure_file(failures) as listener:
+        report = index_on_cluster(collection, model, out, given, on_failure=listener, **options)
+    with Index.open(out, model) as target:
+        failed = _show_report(target, out, collection, report, failures)
+        usable = report.added + report.known
+        if usable:
+            target.calibrate()
+    exit_if_most_failed(failed, usable, "added")
     typer.echo(f"next: genius search {out} WORDS    (or: genius serve {out})")
 
 

@@ -39,6 +39,18 @@ VectorsFile = Annotated[
 FailureFile = Annotated[
     Path | None, typer.Option("--failures", help="Write all that could not be read to this file.")
 ]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Work on the machines of a Ray cluster: its HOST:PORT, or auto for one on this machine, "
+        "which is started if none runs.",
+    ),
+]
+GpusPerWorker = Annotated[
+    float, typer.Option(help="With --ray: the GPUs of each worker, on which the model then runs.")
+]
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+
+from genius.cli.source import GpusPerWorker, Ray
 
 if TYPE_CHECKING:
     from genius.data.mbeir import Tree
@@ -65,6 +68,11 @@ def train(
     force: Annotated[
         bool, typer.Option("--force", help="Train a decoder even if the doctor calls its quantizer broken.")
     ] = False,
+    ray: Ray = None,
+    workers: Annotated[
+        int, typer.Option(help="With --ray: the number of processes; 0 is one per GPU, or per machine.")
+    ] = 0,
+    gpus_per_worker: GpusPerWorker = 0.0,
 ) -> None:
     """Train a model, on pairs of your own or by a recipe; an interrupted run resumes."""
     import dataclasses
@@ -75,6 +83,10 @@ def train(
         raise InputError("--pairs stands alone: it needs neither a recipe nor a tree")
     if pairs is None and (recipe is None or tree is None):
         raise InputError(WAYS_IN)
+    if ray is not None and pairs is not None:
+        raise InputError("--pairs trains on this machine, and --ray by a recipe and a tree")
+    if ray is None and (workers or gpus_per_worker):
+        raise InputError("--workers and --gpus-per-worker go with --ray ADDRESS")
     if out is None and not dry_run:
         raise InputError("say where to write the model: -o MODEL")
     source = _open_tree(tree) if tree is not None else None
@@ -94,14 +106,42 @@ def train(
     chosen = read_recipe(recipe)
     if seed is not None:
         chosen = dataclasses.replace(chosen, seed=seed)
-    _train(chosen, source, out, dry_run=dry_run, force=force, gpu=gpu)
+    together = None if ray is None else Together(ray, workers, gpus_per_worker)
+    _train(chosen, source, out, dry_run=dry_run, force=force, gpu=gpu, together=together)
+
+
+class Together(NamedTuple):
+    """How several processes train together on a Ray cluster."""
+
+    address: str
+    workers: int
+    gpus_per_worker: float
+
+    def run(self, train: Callable[[], Any], out: Path) -> None:
+        """Have all of them train."""
+        from genius.cluster.ray_train import train_on_cluster
+
+        storage = out.with_name(f"{out.name}-training") / "ray"
+        train_on_cluster(
+            self.address, train, storage, workers=self.workers, gpus_per_worker=self.gpus_per_worker
+        )
 
 
 def _train(
-    recipe: Recipe, tree: Tree, out: Path, *, dry_run: bool, force: bool = False, gpu: str | None = None
+    recipe: Recipe,
+    tree: Tree,
+    out: Path,
+    *,
+    dry_run: bool,
+    force: bool = False,
+    gpu: str | None = None,
+    together: Together | None = None,
 ) -> None:
     """Say what will be done, and do it unless this is a dry run."""
+    import functools
+
     from genius.encode.pipeline import default_cache
+    from genius.model import Model
     from genius.train.cost import cost_lines, find_gpu
     from genius.train.run import duration, plan, train_model
 
@@ -113,7 +153,10 @@ def _train(
         if line:
             typer.echo(line)
     if not dry_run:
-        model = train_model(recipe, tree, out, cache=default_cache(), force=force)
+        out = out.absolute()  # other processes have other working folders
+        run = functools.partial(train_model, recipe, tree, out, cache=default_cache(), force=force)
+        run() if together is None else together.run(run, out)
+        model = Model.open(out)
         typer.echo(f"{model.path}: a model with the stages {', '.join(model.stages)}")
 
 
@@ -167,4 +210,4 @@ def _open_tree(path: Path) -> Tree:
             "captions is trained on with --pairs",
             path=path,
         )
-    return Tree(path)
+    return Tree(path.absolute())

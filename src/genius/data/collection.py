@@ -87,6 +87,11 @@ class Collection(abc.ABC):
         return twin
 
     @property
+    def place(self) -> str:
+        """What an index knows the collection by: its full path."""
+        return str(self.path.resolve())
+
+    @property
     def notes(self) -> list[str]:
         """What was skipped in the latest pass, a sentence a kind of file."""
         return skipped_notes(self.skipped)
@@ -108,20 +113,29 @@ def unique_items(
     located: Iterator[Located], report: Report, when_empty: Callable[[], None]
 ) -> Iterator[Item]:
     """The items without their places; repeated ids go to `report`, and `when_empty` is called without any."""
-    seen = SeenIds()
     empty = True
+    for _, _, item in unique_located(located, report):
+        empty = False
+        yield item
+    if empty:
+        when_empty()
+
+
+def unique_located(located: Iterator[Located], report: Report) -> Iterator[Located]:
+    """The items whose ids have not occurred before; the others go to `report`."""
+    seen = SeenIds()
     while block := list(itertools.islice(located, BLOCK)):
         repeated = seen.add([item.id for _, _, item in block])
         for position, (path, line, item) in enumerate(block):
             if position in repeated:
-                report(
-                    InputError(f"id {item.id!r} was used before: ids must be unique", path=path, line=line)
-                )
+                report(repeated_id(item.id, path, line))
             else:
-                empty = False
-                yield item
-    if empty:
-        when_empty()
+                yield path, line, item
+
+
+def repeated_id(id: str, path: Path, line: int | None) -> InputError:
+    """The error of an item whose id an earlier one has."""
+    return InputError(f"id {id!r} was used before: ids must be unique", path=path, line=line)
 
 
 class SeenIds:

@@ -59,30 +59,40 @@ class Folder(Collection):
 
     def _located_items(self, report: Report) -> Iterator[Located]:
         captions, table_path = self._captions(report)
+        for file, siblings in self._item_files(report):
+            path = file.relative_to(self.path).as_posix()
+            try:
+                if is_image(file.name):
+                    caption = captions.pop(path, (None, {}))
+                    yield file, None, self._image_item(file, path, siblings, caption)
+                else:
+                    yield file, None, _text_item(path, file)
+            except InputError as error:
+                report(error.at(file))
+        for path in captions if self.files is None else ():
+            report(InputError(f"image {path!r} is not in the folder", path=table_path))
+
+    def item_paths(self) -> Iterator[str]:
+        """The paths of the files that are items, in order; nothing is read of them."""
+        for file, _ in self._item_files(lambda error: None):
+            yield file.relative_to(self.path).as_posix()
+
+    def _item_files(self, report: Report) -> Iterator[tuple[Path, frozenset[str]]]:
+        """The files that are items, in order, each with the names of the files beside it."""
         for folder, names in self._walk(self.path, report):
             siblings = frozenset(names)
             image_stems = {Path(name).stem for name in names if is_image(name)}
             for name in names:
                 file = folder / name
-                path = file.relative_to(self.path).as_posix()
-                if self.files is not None and path not in self.files:
+                if self.files is not None and file.relative_to(self.path).as_posix() not in self.files:
                     continue
-                try:
-                    if is_image(name):
-                        yield (
-                            file,
-                            None,
-                            self._image_item(file, path, siblings, captions.pop(path, (None, {}))),
-                        )
-                    elif is_text(name):
-                        if not (name.endswith(".txt") and Path(name).stem in image_stems):
-                            yield file, None, _text_item(path, file)
-                    elif kind := unread_kind(name):
-                        self.skipped[kind] += 1
-                except InputError as error:
-                    report(error.at(file))
-        for path in captions if self.files is None else ():
-            report(InputError(f"image {path!r} is not in the folder", path=table_path))
+                if is_image(name):
+                    yield file, siblings
+                elif is_text(name):
+                    if not (name.endswith(".txt") and Path(name).stem in image_stems):
+                        yield file, siblings
+                elif kind := unread_kind(name):
+                    self.skipped[kind] += 1
 
     def _image_item(self, file: Path, path: str, siblings: frozenset[str], caption: Caption) -> Item:
         sidecar = f"{file.stem}.txt"

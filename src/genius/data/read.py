@@ -11,6 +11,7 @@ from genius.data.columns import Columns
 from genius.data.file_kinds import is_image, is_text, unread_kind
 from genius.data.folder import Folder
 from genius.data.mbeir import Tree, is_tree
+from genius.data.object_storage import ObjectStorage, url_of
 from genius.data.tables import CSV_ENDINGS, JSONL_ENDINGS, PARQUET_ENDINGS, TableCollection, Tables, table
 from genius.data.vectors import VectorFile, VectorTable, VectorTables, is_vector_file, with_vectors
 from genius.data.webdataset import WebDataset, is_tar
@@ -32,7 +33,8 @@ def read(
 
     Its kind is detected: a folder of images and texts, JSONL, CSV, TSV, Parquet (one file, or a folder of
     such files and nothing else), WebDataset tar shards (one, or a folder of them), an M-BEIR tree, a
-    single image or text, or a file of vectors.
+    single image or text, or a file of vectors. A URL (`s3://`, `gs://`, `file://`) names tables or tar
+    shards in object storage, which pyarrow reads.
 
     Args:
         source: a file or a folder.
@@ -52,6 +54,9 @@ def read(
 
 
 def _read(path: Path, root: Path | str | None, columns: Columns, exif: bool, strict: bool) -> Collection:
+    if not path.exists() and (url := url_of(path)) is not None:
+        folder = None if root is None else Path(root)
+        return ObjectStorage(url, root=folder, columns=columns, strict=strict)
     if not path.exists():
         raise InputError("there is nothing here", path=path)
     if is_vector_file(path):

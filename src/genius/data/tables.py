@@ -58,8 +58,12 @@ class TableCollection(Collection):
         self.columns = columns or Columns()
 
     def _located_items(self, report: Report) -> Iterator[Located]:
+        return self.items_of(self.rows(report), report)
+
+    def items_of(self, rows: Iterable[LocatedRow], report: Report) -> Iterator[Located]:
+        """The items that rows describe, with their places; a row that is no item goes to `report`."""
         root = str(self.root)
-        for path, line, row in self.rows(report):
+        for path, line, row in rows:
             try:
                 yield path, line, row_to_item(row, self.columns, root, self.row_name(path, line))
             except InputError as error:
@@ -178,32 +182,42 @@ class Tables(TableCollection):
 
     def rows(self, report: Report, *, changes: bool = False) -> Iterator[LocatedRow]:
         """The rows of all files, in the order of their names."""
+        for reader in self.readers():
+            yield from reader.rows(report, changes=changes)
+
+    def readers(self) -> Iterator[TableCollection]:
+        """The readers of all files, in the order of their names."""
         for path in sorted(self.path.iterdir()):
             reader = None if path.name.startswith(".") else table(path, root=self.root, columns=self.columns)
             if reader is not None:
-                yield from reader.rows(report, changes=changes)
+                yield reader
 
 
 def json_lines(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
     """The JSON objects of a file with their line numbers; a line without one goes to `report`."""
-    loads = orjson.loads
     with _damage_named(path), open_bytes(path) as file:
-        for number, content in enumerate(file, start=1):
-            line = content.removeprefix(_BOM) if number == 1 else content
-            try:
-                row = loads(line)
-            except ValueError as error:
-                if line.strip():
-                    report(InputError(f"broken JSON: {error}", path=path, line=number))
-                continue
-            if type(row) is dict:
-                yield number, row
-            else:
-                report(
-                    InputError(
-                        f"expected a JSON object, found a {type(row).__name__}", path=path, line=number
-                    )
-                )
+        yield from json_rows(path, file, report)
+
+
+def json_rows(
+    path: Path, lines: Iterable[bytes], report: Report, first: int = 1
+) -> Iterator[tuple[int, Row]]:
+    """The same of some lines of a file, of which the first has this number."""
+    loads = orjson.loads
+    for number, content in enumerate(lines, start=first):
+        line = content.removeprefix(_BOM) if number == 1 else content
+        try:
+            row = loads(line)
+        except ValueError as error:
+            if line.strip():
+                report(InputError(f"broken JSON: {error}", path=path, line=number))
+            continue
+        if type(row) is dict:
+            yield number, row
+        else:
+            report(
+                InputError(f"expected a JSON object, found a {type(row).__name__}", path=path, line=number)
+            )
 
 
 def write_items(path: Path | str, items: Iterable[Item]) -> int:

@@ -27,15 +27,20 @@ class WebDataset(Collection):
 
     def _located_items(self, report: Report) -> Iterator[Located]:
         for shard in shards(self.path):
-            try:
-                yield from _samples(shard, report)
-            except (tarfile.TarError, OSError, EOFError) as error:
-                report(InputError(f"is no whole uncompressed tar file: {error}", path=shard))
+            yield from shard_items(shard, report)
 
 
 def shards(path: Path) -> list[Path]:
     """The tar file at `path`, or the sorted tar files of that folder."""
     return [path] if path.is_file() else sorted(path.glob("*.tar"))
+
+
+def shard_items(shard: Path, report: Report) -> Iterator[Located]:
+    """The samples of one tar file; what can't be read goes to `report`."""
+    try:
+        yield from _samples(shard, report)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        report(InputError(f"is no whole uncompressed tar file: {error}", path=shard))
 
 
 def _samples(shard: Path, report: Report) -> Iterator[Located]:

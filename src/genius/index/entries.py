@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import orjson
 
+from genius.data.object_storage import ImageInObject
 from genius.data.records import MODALITIES, ImageFile, ImageInTar, ImageSource, Item
 from genius.encode.feature_cache import content_key
 from genius.errors import DamagedError, InputError
@@ -70,13 +71,13 @@ def item_of(entry: Entry, catalogue: Path) -> Item:
             assert entry.image_hash is not None
             image = KeptImage(str(catalogue), entry.image_hash, fields["name"])
         else:
-            image = {"file": ImageFile, "tar": ImageInTar}[kind](**fields)
+            image = {"file": ImageFile, "tar": ImageInTar, "object": ImageInObject}[kind](**fields)
     return Item(entry.id, entry.text, image, orjson.loads(entry.metadata))
 
 
 def must_be_kept(image: ImageSource) -> bool:
     """Whether an image has no place of its own from which it could be read again."""
-    return not isinstance(image, ImageFile | ImageInTar)
+    return not isinstance(image, ImageFile | ImageInTar | ImageInObject)
 
 
 def image_hash_of(item: Item) -> bytes | None:
@@ -125,6 +126,8 @@ def _reference(image: ImageSource) -> dict[str, str | int]:
             "start": image.start,
             "size": image.size,
         }
+    if isinstance(image, ImageInObject):
+        return {"kind": "object", **asdict(image)}
     return {"kind": "kept", "name": image.name}
 
 

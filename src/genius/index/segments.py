@@ -176,8 +176,8 @@ def write_segment(path: Path, block: Block, format: SegmentFormat, model: str) -
     """Write items as a segment; it is on disk when this returns its fingerprint."""
     packed, order = PackedCodes.build(block.codes, format.sizes, format.semantic)
     scale = _scale(block.embeddings)
-    key_dtype = np.uint32 if int(block.item_keys.max()) <= np.iinfo(np.uint32).max else np.uint64
-    arrays = {**packed.arrays(), "item_keys": block.item_keys[order].astype(key_dtype)}
+    item_keys = block.item_keys[order].astype(key_dtype(block.item_keys))
+    arrays = {**packed.arrays(), "item_keys": item_keys}
     arrays["half_sq_norms"] = block.half_sq_norms[order].astype(np.float32)
     if not format.modality_given:
         arrays["modality"] = block.modality[order].astype(np.uint8)
@@ -190,6 +190,11 @@ def write_segment(path: Path, block: Block, format: SegmentFormat, model: str) -
         _write_embeddings(draft.folder, block.embeddings, order, scale, format.embeddings)
         draft.counts["items"] = len(order)
     return storage.read_manifest(path).fingerprint
+
+
+def key_dtype(item_keys: np.ndarray) -> type[np.unsignedinteger[Any]]:
+    """The type of numbers in which item keys are written."""
+    return np.uint32 if int(item_keys.max()) <= np.iinfo(np.uint32).max else np.uint64
 
 
 def _scale(embeddings: Embeddings) -> float:

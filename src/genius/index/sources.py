@@ -153,9 +153,9 @@ def keep_source(catalogue: Catalogue, source: Source, former: str | None = None)
 def locate(catalogue: Catalogue, collection: Collection, *, replacing: bool) -> SourceItems:
     """The collection as a source of the index: one that it has, or a new one. Nothing is recorded."""
     known = known_sources(catalogue)
-    path = collection.path.resolve()
+    path, place = collection.path.resolve(), collection.place
     for source in known:
-        if Path(source.path) == path:
+        if source.path == place:
             if not replacing:
                 return SourceItems(collection, source)
             plain = replace(source, prefix="")
@@ -167,7 +167,7 @@ def locate(catalogue: Catalogue, collection: Collection, *, replacing: bool) -> 
     prefix = ""
     if len(catalogue) and not replacing and _collides(catalogue, collection):
         prefix = _free_prefix(catalogue, known, path)
-    return SourceItems(collection, Source(str(path), collection.kind, prefix), replacing=replacing)
+    return SourceItems(collection, Source(place, collection.kind, prefix), replacing=replacing)
 
 
 def drop_former_items(catalogue: Catalogue, items: SourceItems) -> None:

@@ -105,6 +105,23 @@ class SegmentWriter:
         self.remove_orphans()
         return Compacted(len(segments), len(self._catalogue.segments()), len(tombstones))
 
+    def settle(self) -> None:
+        """Merge what the newest segment absorbs, for what was committed without that."""
+        segments = self._catalogue.segments()
+        if segments:
+            sizes = [segment.items for segment in segments]
+            count = count_to_absorb(sizes[:-1], sizes[-1], FULL_BLOCK)
+            if count:
+                self._replace(segments[-count - 1 :])
+        self.remove_orphans()
+
+    def next_number(self) -> int:
+        """The number of the next segment, at whose place nothing stands."""
+        number = self._catalogue.state().next_segment
+        while segment_path(self.path, number).exists():  # an orphan that a reader may be opening
+            number += 1
+        return number
+
     def _segments_to_absorb(self, new: int) -> list[SegmentEntry]:
         segments = self._catalogue.segments()
         count = count_to_absorb([segment.items for segment in segments], new, FULL_BLOCK)
@@ -135,9 +152,7 @@ class SegmentWriter:
         return merge(opened, tombstones)
 
     def _write(self, block: Block) -> SegmentEntry:
-        number = self._catalogue.state().next_segment
-        while segment_path(self.path, number).exists():  # an orphan that a reader may be opening
-            number += 1
+        number = self.next_number()
         fingerprint = write_segment(segment_path(self.path, number), block, self._format, self._model)
         return SegmentEntry(number, len(block.item_keys), fingerprint)
 

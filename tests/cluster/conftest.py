@@ -1,0 +1,69 @@
+"""A cluster of three nodes on this machine alone, with a token and without a dashboard."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.made_up_build import index_alone, made_up_model, write_source
+
+# Ray reads them when it is imported: nodes that are on the loopback device alone, and who may talk to them.
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_AUTH_MODE", "token")
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+
+HEAD: dict[str, Any] = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
+NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
+
+
+def patiently(start: Callable[[], Any]) -> Any:
+    """Start a node, again if this machine was too busy for it to come up in Ray's thirty seconds."""
+    for _ in range(3):
+        with contextlib.suppress(Exception):
+            return start()
+    return start()
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model and a source."""
+    folder = tmp_path_factory.mktemp("home")
+    made_up_model(folder)
+    write_source(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def alone(home: Path) -> tuple[Path, list[str]]:
+    """What one process makes of the source, and what failed."""
+    return index_alone(home / "items.jsonl", home / "model", home / "alone")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """The cluster; whoever removes a node adds another one."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    started = Cluster()
+    patiently(lambda: started.add_node(**NODE, **HEAD))
+    for _ in range(2):
+        patiently(lambda: started.add_node(**NODE))
+    yield started
+    started.shutdown()
+
+
+@pytest.fixture(scope="session")
+def ray(cluster: Any) -> Iterator[Any]:
+    """The module, connected to the cluster."""
+    from genius.cluster.connection import connected
+
+    with connected(cluster.address) as module:
+        yield module
