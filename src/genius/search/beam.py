@@ -13,7 +13,7 @@ import numpy as np
 
 from genius.decode.decoder import Decoder, DecodingState
 from genius.errors import InputError, MismatchError
-from genius.search import kernels
+from genius.search import cells, kernels
 from genius.search.segment_view import Prefixes, SegmentView, expand
 
 BEAMS = 50
@@ -235,10 +235,19 @@ class _BlockSearch:
             if modality_code is None
             else self.decoder.begin(vectors, modality_code[prefixes.query_ids])
         )
-        for depth in range(level + 1, len(self.decoder.sizes) + 1):
-            prefixes, parents, codes = expand(
-                self.segments, depth - 1, prefixes, decoding.scores(), len(wanted), self.beams
-            )
+        semantic = self.segments[0].packed.layout.semantic
+        to_cells = (
+            self.history is None and level <= semantic and cells.searchable_at_once(self.segments, self.beams)
+        )
+        for depth in range(1 + (semantic if to_cells else level), len(self.decoder.sizes) + 1):
+            if to_cells and depth == semantic + 1:
+                prefixes, parents, codes = cells.best_cells(
+                    self.segments, decoding, prefixes, modality_code, len(wanted), self.beams
+                )
+            else:
+                prefixes, parents, codes = expand(
+                    self.segments, depth - 1, prefixes, decoding.scores(), len(wanted), self.beams
+                )
             prefixes, going_on = self._finish(prefixes, depth)
             if not len(prefixes):
                 return
