@@ -130,10 +130,11 @@ class GeometryState:
         It changes a block of rows in place, each row by itself; what all codes of a row share is left out.
         """
         geometry, level = self._geometry, self.level
-        if level >= geometry.tabled_levels:
-            if self._residuals is None:
-                self._residuals = self._subtract_codes()
-            logits = geometry.logits(level, self._residuals)
+        if level >= geometry.tabled_levels and self._residuals is None:
+            self._residuals = self._subtract_codes()
+        rows = self._residuals if level else self._vectors
+        if rows is not None:
+            logits = geometry.logits(level, rows)
             for start in range(0, len(logits), BLOCK):
                 finish(logits[start : start + BLOCK])
             return logits

@@ -20,6 +20,9 @@ from genius.search.segment_view import Prefixes, SegmentView
 MOST_CELLS = 1 << 16
 """With more cells than this, beams are followed level by level."""
 
+BLOCK = 64
+"""Cells are compared with the worst that is kept so many at a time."""
+
 
 def searchable_at_once(segments: Sequence[SegmentView], beams: int) -> bool:
     """Whether the best cells are what beam search would come to: no modality code may be lost on the way."""
@@ -53,7 +56,7 @@ def best_cells(
     size = layout.sizes[layout.semantic]
     modality = np.zeros(len(roots), np.int64) if modality_code is None else modality_code[roots.query_ids]
     if layout.semantic and modality_code is None:
-        found = np.flatnonzero(items.reshape(-1, size).any(axis=1))
+        found = np.flatnonzero(sum(segment.modality_items for segment in segments))
         rows, modality = np.repeat(rows, len(found)), np.tile(found, len(roots))
         first_level = decoding.scores()[rows, modality]
         log_probs = log_probs[rows] + first_level
@@ -124,15 +127,21 @@ def _best(
         kept = scores[query]
         for row in range(bounds[query], bounds[query + 1]):
             total, first, added = log_probs[row], first_cells[row], code_log_probs[row]
-            for code in range(len(added)):
-                score = np.float32(total + added[code])
-                if score > worst and items[first + code] > 0:
-                    slot: Any = put(heap, count, kept, orders, score, order)
-                    parents[query, slot], codes[query, slot] = row, code
-                    order += 1
-                    count = min(count + 1, beams)
-                    if count == beams:
-                        worst = kept[heap[0]]
+            for start in range(0, len(added), BLOCK):
+                end, better = min(start + BLOCK, len(added)), 0
+                for code in range(start, end):  # several at once, without a branch
+                    better += np.float32(total + added[code]) > worst
+                if not better:
+                    continue
+                for code in range(start, end):
+                    score = np.float32(total + added[code])
+                    if score > worst and items[first + code] > 0:
+                        slot: Any = put(heap, count, kept, orders, score, order)
+                        parents[query, slot], codes[query, slot] = row, code
+                        order += 1
+                        count = min(count + 1, beams)
+                        if count == beams:
+                            worst = kept[heap[0]]
         num_cells[query] = count
         sequence = np.argsort(orders[:count])
         parents[query, :count] = parents[query, :count][sequence]

@@ -89,6 +89,12 @@ class SegmentView:
         return self.count_allowed(first_rows[:-1], first_rows[1:])
 
     @cached_property
+    def modality_items(self) -> np.ndarray:
+        """How many of them each modality code has, int64 [modality codes]."""
+        layout = self.packed.layout
+        return self.cell_items.reshape(-1, layout.sizes[layout.semantic]).sum(axis=1)
+
+    @cached_property
     def words(self) -> tuple[Any, Any, Any, Any]:
         """`hi`, `lo`, `lo_2` and `lo_3` as kernels take them: an absent `lo` is empty, the others are
         None."""
