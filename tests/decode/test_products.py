@@ -24,16 +24,16 @@ def vectors(rng: np.random.Generator, count: int, width: int, spread: float) -> 
 def test_products_are_near_the_exact_ones_and_batch_invariant(seed: int, width: int, spread: float) -> None:
     rng = np.random.default_rng(seed)
     rows, book = vectors(rng, 5, width, spread), vectors(rng, 40, width, spread)
-    found = RoundedBook(book).products(rows)
+    computed = RoundedBook(book).products(rows)
     exact = rows.astype(np.float64) @ book.T.astype(np.float64)
     lengths = np.linalg.norm(rows, axis=1)[:, None] * np.linalg.norm(book, axis=1)
     # Each side is off by half a unit in each number at most, and a unit is at most LENGTH / 2 of its length
     # or LARGEST / 2 of its largest number.
-    assert (np.abs(found - exact) <= lengths * 2.2 * np.sqrt(width) / products.LARGEST).all()
-    assert np.median(np.abs(found - exact) / lengths) < 1e-4
+    assert (np.abs(computed - exact) <= lengths * 2.2 * np.sqrt(width) / products.LARGEST).all()
+    assert np.median(np.abs(computed - exact) / lengths) < 1e-4
     for number in range(len(rows)):
         alone = RoundedBook(book[number:]).products(rows[number : number + 1])
-        np.testing.assert_array_equal(alone[0], found[number, number:])
+        np.testing.assert_array_equal(alone[0], computed[number, number:])
 
 
 def test_small_whole_numbers_are_exact() -> None:
@@ -51,8 +51,8 @@ def test_no_sum_overflows(value: float) -> None:
 
 def test_zeros_and_extremes() -> None:
     book = np.array([[0, 0], [1e30, 0], [1e-30, 1e-30], [-0.0, 3e38]], np.float32)
-    found = RoundedBook(book).products(np.array([[0, 0], [1, 0]], np.float32))
-    np.testing.assert_allclose(found, [[0, 0, 0, 0], [0, 1e30, 1e-30, 0]], rtol=1e-3)
+    computed = RoundedBook(book).products(np.array([[0, 0], [1, 0]], np.float32))
+    np.testing.assert_allclose(computed, [[0, 0, 0, 0], [0, 1e30, 1e-30, 0]], rtol=1e-3)
 
 
 def test_a_book_is_rounded_once_as_long_as_it_lives() -> None:

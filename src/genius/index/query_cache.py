@@ -44,14 +44,14 @@ class QueryCache:
     def embed(self, queries: Sequence[TargetedQuery]) -> tuple[QueryBatch, list[list[str]]]:
         """What a search needs of queries (`query_batch.embed_queries`), and the notes of each."""
         keys = [_key(query) for query in queries]
-        found = [self._get(key) for key in keys]
-        missing = [place for place, embedded in enumerate(found) if embedded is None]
+        embedded_queries = [self._get(key) for key in keys]
+        missing = [place for place, embedded in enumerate(embedded_queries) if embedded is None]
         for place, embedded in zip(
             missing, self._embedded([queries[place] for place in missing]), strict=True
         ):
-            found[place] = embedded
+            embedded_queries[place] = embedded
             self._put(keys[place], embedded)
-        known = [embedded for embedded in found if embedded is not None]
+        known = [embedded for embedded in embedded_queries if embedded is not None]
         return concatenated([batch for batch, _ in known]), [list(notes) for _, notes in known]
 
     def _embedded(self, queries: Sequence[TargetedQuery]) -> list[EmbeddedQuery]:

@@ -147,15 +147,15 @@ def all_items(
 def gather(segments: Sequence[SegmentView], finished: Sequence[Prefixes], depths: np.ndarray) -> BeamResult:
     """The prefixes of finished queries, each query's together and best first."""
     blocks = finished if len(finished) == 1 else [_no_prefixes(segments), *finished]
-    query_ids = _joined([block.query_ids for block in blocks])
-    log_probs = _joined([block.log_probs for block in blocks])
+    query_ids = _concatenate([block.query_ids for block in blocks])
+    log_probs = _concatenate([block.log_probs for block in blocks])
     order = np.lexsort((-log_probs, query_ids))
-    starts = _joined([block.starts for block in blocks], axis=1)[:, order]
-    ends = _joined([block.ends for block in blocks], axis=1)[:, order]
+    starts = _concatenate([block.starts for block in blocks], axis=1)[:, order]
+    ends = _concatenate([block.ends for block in blocks], axis=1)[:, order]
     return BeamResult(
         np.searchsorted(query_ids[order], np.arange(len(depths) + 1)),
         log_probs[order],
-        _joined([block.level_log_probs for block in blocks])[order],
+        _concatenate([block.level_log_probs for block in blocks])[order],
         starts,
         ends,
         _count_items(segments, starts, ends),
@@ -169,7 +169,7 @@ def _no_prefixes(segments: Sequence[SegmentView]) -> Prefixes:
     return Prefixes(np.empty(0, np.int64), no_rows, no_rows, nothing, np.empty((0, levels), np.float32))
 
 
-def _joined(arrays: Sequence[np.ndarray], axis: int = 0) -> np.ndarray:
+def _concatenate(arrays: Sequence[np.ndarray], axis: int = 0) -> np.ndarray:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=axis)
 
 
@@ -330,9 +330,9 @@ class _BlockSearch:
         [prefixes]."""
         items = _count_items(self.segments, prefixes.starts, prefixes.ends)
         order = np.lexsort((-prefixes.log_probs, prefixes.query_ids))
-        totals, query_ids = np.append(0, items[order].cumsum()), prefixes.query_ids[order]
+        sums, query_ids = np.append(0, items[order].cumsum()), prefixes.query_ids[order]
         within = np.empty(len(items), bool)
-        within[order] = totals[1:] - totals[np.searchsorted(query_ids, query_ids)] <= limit
+        within[order] = sums[1:] - sums[np.searchsorted(query_ids, query_ids)] <= limit
         return within
 
     def _count_codes(self, prefixes: Prefixes) -> np.ndarray:

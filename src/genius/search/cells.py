@@ -56,8 +56,8 @@ def best_cells(
     size = layout.sizes[layout.semantic]
     modality = np.zeros(len(roots), np.int64) if modality_code is None else modality_code[roots.query_ids]
     if layout.semantic and modality_code is None:
-        found = np.flatnonzero(sum(segment.modality_items for segment in segments))
-        rows, modality = np.repeat(rows, len(found)), np.tile(found, len(roots))
+        modalities = np.flatnonzero(sum(segment.modality_items for segment in segments))
+        rows, modality = np.repeat(rows, len(modalities)), np.tile(modalities, len(roots))
         first_level = decoding.scores()[rows, modality]
         log_probs = log_probs[rows] + first_level
         decoding.advance(rows, modality)

@@ -174,7 +174,7 @@ class Engine:
             raise InputError(f"k must be at least 0, not {k}")
         check(self.decoder, self.segments, vectors, beams, modality_code)
         beams = min(beams, max(1, sum(map(len, self.segments))))  # there are no more codes than items
-        modes, available = np.full(len(vectors), mode, object), None
+        modes = np.full(len(vectors), mode, object)
         if mode == "auto":
             available = self._available(len(vectors), modality_code)
             modes = np.where(self.costs.prefer_scan(available), "scan", "fast").astype(object)
@@ -195,11 +195,7 @@ class Engine:
                 history=history,
             )
             history = None
-            enough = result.num_candidates >= k
-            if not enough.all():
-                if available is None:
-                    available = self._available(len(vectors), modality_code)
-                enough = result.num_candidates >= np.minimum(k, available[lacking])
+            enough = self._has_enough(result, k, wanted)
             if not finished and len(lacking) == len(vectors) and enough.all():
                 return Candidates(vectors, result, tuple(modes.tolist()))  # as most searches end
             depths[lacking[enough]] = result.depths[enough]
@@ -285,6 +281,13 @@ class Engine:
             inside = (rows >= bounds[number]) & (rows < bounds[number + 1])
             codes[inside] = segment.packed.codes(rows[inside] - bounds[number])
         return codes
+
+    def _has_enough(self, result: BeamResult, k: int, modality_code: np.ndarray | None) -> np.ndarray:
+        """Which queries have k candidates, or all that exist: bool [queries]."""
+        enough = result.num_candidates >= k
+        if not enough.all():
+            enough = result.num_candidates >= np.minimum(k, self._available(len(result), modality_code))
+        return enough
 
     def _available(self, count: int, modality_code: np.ndarray | None) -> np.ndarray:
         """How many items each of `count` queries may get, int64 [count]."""

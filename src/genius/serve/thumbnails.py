@@ -53,7 +53,7 @@ class ThumbnailCache:
             thumbnail = Thumbnail(_shrink(content, side), etag)
             self._add(thumbnail)
         if state:
-            self._remember((state, side), etag)
+            self._note_state((state, side), etag)
         return thumbnail
 
     def _known(self, etag: str | None) -> Thumbnail | None:
@@ -63,7 +63,7 @@ class ThumbnailCache:
             self._thumbnails.move_to_end(etag)
             return self._thumbnails[etag]
 
-    def _remember(self, key: Hashable, etag: str) -> None:
+    def _note_state(self, key: Hashable, etag: str) -> None:
         """What a file's thumbnail was, so that an unchanged file is not read again."""
         with self._lock:
             self._etags[key] = etag
@@ -85,10 +85,17 @@ def _state(source: ImageSource) -> Hashable:
     if not isinstance(source, ImageFile):
         return None
     try:
-        found = source.file.stat()
+        status = source.file.stat()
     except OSError:
         return None  # reading it says why
-    return str(source.file), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return (
+        str(source.file),
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
 
 
 def _shrink(content: bytes, side: int) -> bytes:
