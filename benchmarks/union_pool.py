@@ -99,7 +99,7 @@ class SearchTrace:
     @property
     def num_candidates(self) -> float:
         """The mean number of items below the beams of a query."""
-        return float(self.candidates.beams.num_candidates(self.engine.segments).mean())
+        return float(self.candidates.beams.num_candidates.mean())
 
     def stopped(self, depth: int) -> SearchTrace:
         """The same search, stopped after `depth` levels."""

@@ -61,7 +61,7 @@ def test_scores_equal_the_formula_after_any_prefix(
         residuals = vectors[query_ids] - chosen.sum(axis=0) if level else vectors[query_ids]
         scores = state.scores()
         assert scores.dtype == np.float32
-        np.testing.assert_allclose(scores, by_formula(residuals, codebooks[level], temperature), atol=1e-3)
+        np.testing.assert_allclose(scores, by_formula(residuals, codebooks[level], temperature), atol=0.01)
         rows = rng.integers(0, len(query_ids), 5)  # some several times, some not at all
         codes = rng.integers(0, size, 5)
         state.advance(rows, codes)
@@ -105,7 +105,7 @@ def test_scores_equal_the_readable_ones_with_tables_for_any_number_of_levels(
     for level in range(int(known), len(SIZES)):
         scores = state.scores()
         assert scores.dtype == np.float32
-        np.testing.assert_allclose(scores, expected.scores(), atol=2e-5)
+        np.testing.assert_allclose(scores, expected.scores(), atol=3e-3)  # products in 16 bits
         rows = rng.integers(0, len(scores), 9)  # some are kept several times, some not at all
         chosen = rng.integers(0, SIZES[level], 9)
         state.advance(rows, chosen)
@@ -124,7 +124,7 @@ def test_beams_equal_the_readable_ones_and_are_batch_invariant(limit: int | None
     )
     beams = beam_search(geometry, segments, vectors, 15, modality_code=wanted, limit=limit)
     np.testing.assert_array_equal(beams.starts, expected.starts)
-    np.testing.assert_allclose(beams.log_probs, expected.log_probs, atol=1e-4)
+    np.testing.assert_allclose(beams.log_probs, expected.log_probs, atol=3e-3)
     for query in range(6):
         own = slice(query, query + 1)
         alone = beam_search(geometry, segments, vectors[own], 15, modality_code=wanted[own], limit=limit)

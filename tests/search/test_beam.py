@@ -37,8 +37,8 @@ def test_all_levels_equal_the_readable_beam_search(pool: SegmentedPool, beams: i
         codes = [{tuple(pool.codes[item].tolist()) for item in bucket} for bucket in below]
         assert codes == [{tuple(row)} for row in expected.codes[query, filled].tolist()]
         buckets = [int((shown == row).all(axis=1).sum()) for row in expected.codes[query, filled]]
-        assert list(map(len, below)) == result.items_below(segments)[own].tolist() == buckets
-        assert result.num_candidates(segments)[query] == sum(buckets)
+        assert list(map(len, below)) == result.items[own].tolist() == buckets
+        assert result.num_candidates[query] == sum(buckets)
         assert result.depths[query] == (pool.codes.shape[1] if filled.any() else 0)
 
 
@@ -240,3 +240,34 @@ def test_bad_input() -> None:
         beam_search(decoder, [SegmentView(packed), SegmentView(other)], vectors, 5)
     with pytest.raises(InputError, match="survival needs at least one query"):
         prefix_survival([], [])
+
+
+@given(pools(), st.integers(1, 12), st.integers(1, 30))
+def test_a_budget_keeps_the_best_cells_that_have_no_more_items(
+    pool: SegmentedPool, beams: int, limit: int
+) -> None:
+    segments, items = pool.segments()
+    cells, kept = (
+        beam.search_beams(
+            pool.decoder,
+            segments,
+            pool.vectors,
+            beams,
+            modality_code=pool.modality_code,
+            limit=most,
+            budget=most == limit,
+        )
+        for most in (1000, limit)
+    )
+    for query in range(pool.queries):
+        all_cells, own = (slice(*result.bounds[query : query + 2]) for result in (cells, kept))
+        below = set().union(*items_below(pool, cells, items, query))
+        codes = {tuple(row) for row in pool.codes[sorted(below)].tolist()}
+        whole = len(below) <= max(limit, beams) or len(codes) <= beams
+        within = len(below) if whole else int((cells.items[all_cells].cumsum() <= limit).sum())
+        if within:
+            assert kept.depths[query] == cells.depths[query]
+            np.testing.assert_array_equal(kept.starts[:, own], cells.starts[:, all_cells][:, :within])
+            np.testing.assert_array_equal(kept.log_probs[own], cells.log_probs[all_cells][:within])
+        elif below:
+            assert kept.depths[query] > cells.depths[query]

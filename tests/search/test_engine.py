@@ -160,11 +160,12 @@ def test_modes_contain_each_other_and_find_the_nearest() -> None:
         -0.5 * ((vectors[:, None] - quantized) ** 2).sum(axis=2) + 0.5 * (vectors**2).sum(axis=1)[:, None]
     )
     code_scores[similarity == -np.inf] = -np.inf
-    np.testing.assert_allclose(by_codes.scores, -np.sort(-code_scores, axis=1)[:, :5], atol=1e-4)
+    # Products with code vectors are in whole numbers of 16 bits.
+    np.testing.assert_allclose(by_codes.scores, -np.sort(-code_scores, axis=1)[:, :5], atol=1e-3)
     blended = Engine(engine.segments, engine.decoder, engine.codebooks, weight=0.5)
     both = blended.search(vectors, vectors, modality_code=wanted, k=5, mode="scan")
     expected = -np.sort(-(similarity + code_scores) / 2, axis=1)[:, :5]
-    np.testing.assert_allclose(both.scores, expected, atol=1e-4)
+    np.testing.assert_allclose(both.scores, expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("beams", [3 * engine_module.MAX_BEAMS, 2_000_000_000])

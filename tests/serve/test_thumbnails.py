@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from starlette.testclient import TestClient
 from genius import ImageBytes, ImageFile, Index, InputError, Item
 from genius.serve.config import Limits
 from genius.serve.thumbnails import ThumbnailCache, check_image
-from tests.pictures import encoded
+from tests.pictures import encoded, write_square
 from tests.serving import Serve
 
 
@@ -63,3 +64,31 @@ def test_a_panorama_is_shown_but_not_taken_from_strangers() -> None:
     thumbnail = ThumbnailCache(10**6).get(ImageBytes(content), 96)
     with Image.open(io.BytesIO(thumbnail.content)) as image:
         assert image.width == 96
+
+
+def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, cache = write_square(tmp_path / "a.jpg"), ThumbnailCache(10**6)
+    source, read = ImageFile(str(tmp_path), "a.jpg"), ImageFile.read
+    reads: list[ImageFile] = []
+
+    def counted(source: ImageFile) -> bytes:
+        reads.append(source)
+        return read(source)
+
+    monkeypatch.setattr(ImageFile, "read", counted)
+    red = cache.get(source, 96)
+    assert cache.get(source, 96) == red and len(reads) == 1
+    assert cache.get(source, 192).etag != red.etag and len(reads) == 2
+    before = path.stat()
+    write_square(path, "blue")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as tools do that copy files
+    assert cache.get(source, 96).etag != red.etag
+    path.unlink()
+    with pytest.raises(InputError, match="cannot read image"):
+        cache.get(source, 96)
+
+
+def test_a_thumbnail_that_was_forgotten_is_made_again(tmp_path: Path) -> None:
+    write_square(tmp_path / "a.jpg")
+    source, cache = ImageFile(str(tmp_path), "a.jpg"), ThumbnailCache(0)
+    assert cache.get(source, 96) == cache.get(source, 96)

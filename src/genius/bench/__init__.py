@@ -3,6 +3,7 @@
 `genius bench` runs them:
 
 - `speed`: queries per second of our search modes beside Hugging Face's `generate`, faiss and usearch.
+- `curves`: recall against queries per second over real vectors, of every system at several settings.
 - `workers`: throughput of several processes that search the same files.
 - `storage`: bytes per item, in our forms and in others'.
 - `index`: time and memory to write and to open a segment of an index.

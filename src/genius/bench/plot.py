@@ -1,11 +1,13 @@
-"""Queries per second by the number of items, a line for each system: the paper's Fig. 4."""
+"""Queries per second, a line for each system: by the number of items (the paper's Fig. 4) or by recall."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from genius.bench.curves import CurvePoint
 from genius.bench.speed import Speed
 from genius.errors import require
 
@@ -17,13 +19,9 @@ def plot_speeds(path: Path, speeds: Sequence[Speed]) -> None:
 
     Systems that differ from another only by the given modality are left out.
     """
-    require("matplotlib", "evaluate", "plotting speeds")
+    figure, axes = _figure("plotting speeds")
     from matplotlib import colormaps
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 6), layout="constrained")
-    axes = figure.add_subplot()
     for number, (name, line) in enumerate(_lines(speeds).items()):
         axes.plot(
             [speed.n for speed in line],
@@ -37,12 +35,49 @@ def plot_speeds(path: Path, speeds: Sequence[Speed]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("items")
+    _finish(path, figure, axes)
+
+
+def _figure(purpose: str) -> tuple[Any, Any]:
+    """A figure and its axes."""
+    require("matplotlib", "evaluate", purpose)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 6), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _finish(path: Path, figure: Any, axes: Any) -> None:
+    """Label speeds, add the legend, and write the PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     axes.set_ylabel("queries per second, one thread")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     axes.grid(alpha=0.2)
     axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     FigureCanvasAgg(figure).print_png(str(path))  # type: ignore[no-untyped-call]
+
+
+def plot_curves(path: Path, points: Sequence[CurvePoint]) -> None:
+    """Draw recall against queries per second as a PNG, a line for each system; rivals are dashed."""
+    figure, axes = _figure("plotting curves")
+    lines: dict[str, list[CurvePoint]] = {}
+    for point in sorted(points, key=lambda point: point.recall):
+        lines.setdefault(re.sub(r"IVF\d+", "IVF", point.system), []).append(point)
+    for name, line in lines.items():
+        recalls, speeds = [point.recall for point in line], [point.queries_per_second for point in line]
+        axes.plot(
+            recalls,
+            speeds,
+            "s--" if name.startswith(RIVALS) else "o-",
+            label=name,
+            linewidth=1.3,
+            markersize=4,
+        )
+    axes.set_yscale("log")
+    axes.set_xlabel("recall against exact search")
+    _finish(path, figure, axes)
 
 
 def _lines(speeds: Sequence[Speed]) -> dict[str, list[Speed]]:

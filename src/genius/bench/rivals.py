@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from genius.bench.timing import TimedSystem
+from genius.bench.timing import TimedSystem, TunedSystem
 from genius.bench.world import BLOCK, World
 from genius.errors import require
 from genius.progress import bar
@@ -31,6 +31,10 @@ PROBES = 50
 """IVF cells that a query looks at."""
 HNSW_LINKS, HNSW_EFFORT = 16, 64
 PQ_BYTES = 32
+EFFORTS = (10, 20, 40, 80, 160, 320)
+"""How many neighbours a search of a graph keeps in view."""
+REFINED = 10
+"""So many times k candidates of product quantization are compared again."""
 
 
 def hugging_face_system(world: World, *, items: int, beams: int = 50, seed: int = 0) -> TimedSystem:
@@ -123,6 +127,46 @@ def faiss_systems(world: World, *, graph_items: int, k: int = 10) -> list[TimedS
     ]
 
 
+def tuned_systems(world: World, k: int = 10) -> list[TunedSystem]:
+    """faiss' and usearch's systems over all items, each with its own knob: HNSW in 8 bits and in single
+    precision, IVF, IVF-PQ whose best are compared again by 8-bit embeddings, and usearch's HNSW."""
+    faiss = require("faiss", "bench", PURPOSE)
+    count, product = len(world), faiss.METRIC_INNER_PRODUCT
+    cells = max(1, min(round(4 * count**0.5), min(count, TRAINING_ROWS) // POINTS_PER_CENTROID))
+    pieces, bits = product_quantizer(world.width, count)
+    probes = tuple(value for value in (1, 2, 5, 10, 20, 50, 100) if value <= cells)
+    tuned = []
+    for factory, knob, values in (
+        (f"HNSW{HNSW_LINKS},SQ8", "efSearch", EFFORTS),
+        (f"HNSW{HNSW_LINKS},Flat", "efSearch", EFFORTS),
+        (f"IVF{cells},SQ8", "nprobe", probes),
+        (f"IVF{cells},PQ{pieces}x{bits}np,Refine(SQ8)", "nprobe", probes),
+    ):
+        index = faiss.index_factory(world.width, factory, product)
+        if factory.startswith("HNSW"):
+            index.hnsw.efConstruction = HNSW_EFFORT
+        else:
+            # np: no polysemous training, which takes minutes and serves another kind of search
+            faiss.extract_index_ivf(index).cp.seed = 0
+        if "Refine" in factory:
+            index.k_factor = REFINED
+        system = _faiss_system(faiss, f"faiss {factory}", index, world, count, k)
+        tuned.append(TunedSystem(system, knob, values, _faiss_tuner(faiss, index, knob)))
+    return [*tuned, _usearch_tuned(world, k)]
+
+
+def _faiss_tuner(faiss: Any, index: Any, knob: str) -> Callable[[int], None]:
+    """Sets the knob of an index: a graph's effort, or how many cells are looked at."""
+
+    def tune(value: int) -> None:
+        if knob == "nprobe":
+            faiss.extract_index_ivf(index).nprobe = value
+        else:
+            index.hnsw.efSearch = value
+
+    return tune
+
+
 def product_quantizer(width: int, training_rows: int) -> tuple[int, int]:
     """Pieces, and bits per piece, of a product quantizer of 32 bytes, or less where the data allow no more.
 
@@ -180,8 +224,23 @@ def _file_size(faiss: Any, index: Any) -> int:
 
 def usearch_system(world: World, *, items: int, k: int = 10) -> TimedSystem:
     """usearch's HNSW over int8 embeddings of at most `items` items."""
+    return _usearch(world, min(items, len(world)), k)[0]
+
+
+def _usearch_tuned(world: World, k: int) -> TunedSystem:
+    """The same over all items, with the effort of a search as its knob."""
+    system, index = _usearch(world, len(world), k)
+
+    def tune(value: int) -> None:
+        index.expansion_search = value
+
+    return TunedSystem(system, "expansion", EFFORTS, tune)
+
+
+def _usearch(world: World, items: int, k: int) -> tuple[TimedSystem, Any]:
+    """The system, and its index."""
     usearch = require("usearch.index", "bench", PURPOSE)
-    name, items = "usearch HNSW i8", min(items, len(world))
+    name = "usearch HNSW i8"
     index = usearch.Index(
         ndim=world.width, metric="cos", dtype="i8", connectivity=HNSW_LINKS, expansion_add=HNSW_EFFORT,
         expansion_search=HNSW_EFFORT,
@@ -198,7 +257,7 @@ def usearch_system(world: World, *, items: int, k: int = 10) -> TimedSystem:
         matches = index.search(world.query_embeddings[queries], k, threads=1)
         return np.asarray(matches.keys).astype(np.int64).reshape(len(queries), -1)
 
-    return TimedSystem(
+    system = TimedSystem(
         name,
         run,
         clock=time.process_time,
@@ -206,6 +265,7 @@ def usearch_system(world: World, *, items: int, k: int = 10) -> TimedSystem:
         build_s=build_s,
         num_items=items,
     )
+    return system, index
 
 
 def _fill(name: str, world: World, items: int, add: Callable[[np.ndarray], Any]) -> None:

@@ -91,6 +91,7 @@ class _TimedSearch:
         if options.mode == "auto":
             known = embed_queries(model, [TargetedQuery(query)])
             engine.costs = costs_of(engine, known.vectors, known.embeddings, None)
+        self.index._embedded.clear()  # another mode has searched for it already
         start = time.perf_counter()
         self.index.search(
             query,

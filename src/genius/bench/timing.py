@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -68,6 +68,39 @@ class TimedSystem:
     def call_quantile(self, share: float) -> float:
         """A quantile of the seconds per call."""
         return float(np.quantile(self.call_seconds, share))
+
+
+@dataclass(frozen=True, eq=False)
+class TunedSystem:
+    """A system with a knob that trades recall for speed.
+
+    Attributes:
+        system: the system at any setting.
+        knob: what its makers call the knob.
+        values: the settings to measure.
+        tune: sets the knob.
+    """
+
+    system: TimedSystem
+    knob: str
+    values: tuple[int, ...]
+    tune: Callable[[int], None]
+
+    def at(self, value: int) -> TimedSystem:
+        """The system at one setting, with times of its own."""
+
+        def run(queries: np.ndarray) -> np.ndarray | None:
+            self.tune(value)
+            return self.system.run(queries)
+
+        return replace(
+            self.system,
+            name=f"{self.system.name} {value}",
+            run=run,
+            call_seconds=[],
+            round_medians=[],
+            results={},
+        )
 
 
 @contextlib.contextmanager

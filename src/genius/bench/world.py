@@ -18,6 +18,7 @@ from genius.errors import InputError
 from genius.index.index import Index
 from genius.progress import bar
 from genius.quantize.fusion_inputs import TEXT_QUERY
+from genius.quantize.quantizer import Quantizer
 from genius.search.codes import ARRAYS, PackedCodes
 from genius.search.scoring import half_sq_norms
 from genius.search.segment_view import SegmentView
@@ -200,6 +201,46 @@ def _to_int8(vectors: np.ndarray) -> np.ndarray:
 def _scale(width: int) -> float:
     """One unit of int8 embeddings of unit length."""
     return float(CLIP * width**-0.5 / 127)
+
+
+def grown_world(world: World, quantizer: Quantizer, count: int, folder: Path, seed: int = 0) -> World:
+    """The items of a world, and as many more as make `count`: copies with noise, coded anew.
+
+    What is added is near to what it is a copy of, as in collections with many alike; queries stay.
+    """
+    random = np.random.default_rng(seed)
+    added = count - len(world)
+    copied = np.sort(random.integers(0, len(world), added))
+    scale, width = world.segments[0].scale, world.width
+    embeddings = np.lib.format.open_memmap(folder / "added.npy", "w+", np.int8, (added, width))
+    codes = np.empty((added, len(world.codebooks)), np.uint16)
+    with bar("making items up", total=added) as shown:
+        for first in range(0, added, BLOCK):
+            block = slice(first, min(first + BLOCK, added))
+            own = world.item_codes(copied[block])
+            modality = own[:, 0].astype(np.int64) if quantizer.semantic else None
+            vectors = _jittered(quantizer.reconstruct(own), random)
+            codes[block] = quantizer.codes(vectors, modality if quantizer.modality_code == "given" else None)
+            noisy = _jittered(world.item_embeddings(copied[block]), random)
+            embeddings[block] = np.rint(np.clip(noisy / scale, -127, 127)).astype(np.int8)
+            shown.advance(len(own))
+    packed, order = PackedCodes.build(codes, world.code_sizes, quantizer.semantic)
+    ordered = np.lib.format.open_memmap(folder / "ordered.npy", "w+", np.int8, (added, width))
+    for first in range(0, added, BLOCK):
+        ordered[first : first + BLOCK] = embeddings[order[first : first + BLOCK]]
+    segment = SegmentView(
+        packed, embeddings_int8=ordered, scale=scale, half_sq_norms=half_sq_norms(packed, world.codebooks)
+    )
+    held = [replace(view, embeddings=None, item_keys=None) for view in world.segments]
+    return replace(world, segments=[*held, segment])
+
+
+def _jittered(vectors: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Vectors [n, width] with noise in proportion to their lengths."""
+    noise = random.normal(size=vectors.shape).astype(np.float32) * np.float32(
+        NOISE * vectors.shape[1] ** -0.5
+    )
+    return np.asarray(vectors + noise * np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
 def world_of_index(index: Index, queries: int, seed: int = 0) -> World:

@@ -96,6 +96,33 @@ def speed(
     _print(results, [table(results, count) for count in counts], as_json)
 
 
+@app.command(epilog="Example: genius bench curves index/ --plot curves.png")
+def curves(
+    index: Annotated[Path, typer.Argument(metavar="INDEX", help="The index whose items are searched.")],
+    items: Annotated[
+        int | None,
+        typer.Option("-n", help="So many items: more than the index has are copies with noise."),
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="How often each setting is measured, in turns.")] = 3,
+    queries: Annotated[int, typer.Option(help="The number of different queries.")] = 200,
+    k: Annotated[int, typer.Option("-k", help="The number of items that are searched for.")] = 10,
+    libraries: Annotated[bool, typer.Option(help="Measure faiss and usearch.")] = True,
+    plot: Annotated[Path | None, typer.Option(help="Plot recall against queries per second (PNG).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Recall against queries per second over real vectors: ours, HNSW, IVF and IVF-PQ at several settings."""
+    from genius.bench.curves import CurveSettings, measure_curves, table
+    from genius.bench.plot import plot_curves
+    from genius.progress import log_to_terminal
+
+    log_to_terminal()
+    settings = CurveSettings(items=items, queries=queries, rounds=rounds, k=k, libraries=libraries)
+    points = measure_curves(index, settings)
+    if plot is not None:
+        plot_curves(plot, points)
+    _print(points, [table(points)], as_json)
+
+
 def _measure_workers(settings: Any, workers: int, as_json: bool) -> None:
     from genius.bench.workers import measure_throughput, table
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from genius.decode.decoder import check_queries, log_softmax
+from genius.decode.products import rounded_book
 from genius.errors import InputError
 
-CODEBOOK_BLOCK = 256  # vectors of a codebook at a time: half a megabyte too
 MEMORY = 1 << 27
 """How many bytes of tables there may be: all levels at 1024 codes, the second semantic one at 4096."""
 MAX_DISTANCES = 1 << 24
@@ -85,12 +85,15 @@ class Geometry:
     def logits(self, level: int, residuals: np.ndarray) -> np.ndarray:
         """−‖r − e‖² / τ but for what all codes share, float32 [n, codes], of residuals r [n, width].
 
-        Batch-invariant: few rows, the queries', are multiplied one by one, and many, the beams', in matrix
-        products of one size.
+        Batch-invariant: few rows, the queries', are multiplied in whole numbers, and many, the beams', in
+        matrix products of one size.
         """
         rows = 1 if level < self.tabled_levels else self._rows_of_matrix(level)
-        book = self._scaled[level]
-        logits = row_by_row_products(residuals, book) if rows == 1 else _in_blocks(residuals, book, rows)
+        if rows == 1:
+            logits = rounded_book(self.codebooks[level]).products(residuals)
+            logits *= np.float32(2 / self.temperature)
+        else:
+            logits = _in_blocks(residuals, self._scaled[level], rows)
         logits -= self._sq_norms[level]
         return logits
 
@@ -127,14 +130,16 @@ class GeometryState:
         It changes a block of rows in place, each row by itself; what all codes of a row share is left out.
         """
         geometry, level = self._geometry, self.level
-        if level >= geometry.tabled_levels:
-            if self._residuals is None:
-                self._residuals = self._subtract_codes()
-            logits = geometry.logits(level, self._residuals)
+        if level >= geometry.tabled_levels and self._residuals is None:
+            self._residuals = self._subtract_codes()
+        rows = self._residuals if level else self._vectors
+        if rows is not None:
+            logits = geometry.logits(level, rows)
             for start in range(0, len(logits), BLOCK):
                 finish(logits[start : start + BLOCK])
             return logits
-        queries, places = np.unique(self._query_ids, return_inverse=True)
+        alive = np.bincount(self._query_ids, minlength=len(self._vectors)) > 0
+        queries, places = np.flatnonzero(alive), (np.cumsum(alive) - 1)[self._query_ids]
         products = geometry.logits(level, self._vectors[queries])
         logits = np.empty((len(places), geometry.sizes[level]), np.float32)
         for start in range(0, len(logits), BLOCK):
@@ -161,22 +166,8 @@ class GeometryState:
         return residuals
 
 
-def row_by_row_products(rows: np.ndarray, book: np.ndarray) -> np.ndarray:
-    """Batch-invariant inner products float32 [n, codes] of rows [n, width] with vectors [codes, width].
-
-    A matrix product rounds differently with the number of rows; row by row, each result is the same in any
-    batch. The vectors are read once for all rows, as reading takes longer than the products.
-    """
-    products = np.empty((len(rows), len(book)), np.float32)
-    for start in range(0, len(book), CODEBOOK_BLOCK):
-        vectors = book[start : start + CODEBOOK_BLOCK]
-        for number, row in enumerate(rows):
-            products[number, start : start + CODEBOOK_BLOCK] = np.dot(vectors, row)
-    return products
-
-
 def _in_blocks(rows: np.ndarray, book: np.ndarray, block: int) -> np.ndarray:
-    """The same by matrix products of `block` rows each."""
+    """Inner products float32 [n, codes] of rows with vectors, by matrix products of `block` rows each."""
     padded = np.zeros((-(-len(rows) // block) * block, rows.shape[1]), np.float32)
     padded[: len(rows)] = rows
     products = np.empty((len(padded), len(book)), np.float32)

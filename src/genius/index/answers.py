@@ -23,11 +23,10 @@ from genius.index.query_batch import (
     QueryBatch,
     concatenated,
     embed_item,
-    embed_queries,
     modality_by_instruction,
-    query_notes,
     targeted,
 )
+from genius.index.query_cache import QueryCache
 from genius.index.searcher import RankedItem, RankedItems, merged
 from genius.index.snapshot import Selection, Snapshot
 from genius.index.versions import Versions
@@ -43,6 +42,7 @@ class QuerySearch:
 
     Attributes:
         model: that of the index.
+        embedded: embeds queries by it.
         catalogue: its items.
         calibrations: what confidences are told by.
         versions: gives the newest version.
@@ -50,6 +50,7 @@ class QuerySearch:
     """
 
     model: Model
+    embedded: QueryCache
     catalogue: Catalogue
     calibrations: Calibrations
     versions: Versions
@@ -57,13 +58,16 @@ class QuerySearch:
 
     def answer(self, queries: Sequence[Query]) -> list[Hits]:
         """What answers each query; all see the same version."""
-        modality_of = modality_by_instruction(self.catalogue.instructions())
+        modality_of: dict[str, int] = {}
+        if any(query.instruction for query in queries):
+            modality_of = modality_by_instruction(self.catalogue.instructions())
         aimed = [targeted(query, self.options, modality_of) for query in queries]
         blocks = [aimed[start : start + QUERIES] for start in range(0, len(aimed), QUERIES)]
         # All are embedded before a version is read: as long as one is read, the write-ahead log grows.
-        batches = [(embed_queries(self.model, block), query_notes(self.model, block)) for block in blocks]
+        batches = [self.embedded.embed(block) for block in blocks]
         with self.versions.reading() as snapshot:
-            excluded = list(self.catalogue.keys_of(self.options.exclude).values())
+            exclude = self.options.exclude
+            excluded = list(self.catalogue.keys_of(exclude).values()) if exclude else []
             answers = Answers(self.catalogue, self.calibrations, snapshot, self.options)
             return [
                 hits

@@ -56,6 +56,7 @@ from genius.index.query import (
     check_several,
     make_query,
 )
+from genius.index.query_cache import QueryCache
 from genius.index.recode import recode_catalogue
 from genius.index.searcher import Searcher
 from genius.index.segments import KeptEmbeddings, SegmentFormat
@@ -86,7 +87,7 @@ class Index:
         self.path, self.model = path, model
         self._catalogue = catalogue
         self._format = segment_format(model, catalogue.settings()["codes"]["embeddings"])
-        self._calibrations = Calibrations(path)
+        self._calibrations, self._embedded = Calibrations(path), QueryCache(model)
         self._versions = Versions(path, catalogue, model, self._format)
         with self._reading():
             pass  # damage is reported here, and not during a search
@@ -238,7 +239,9 @@ class Index:
                     self._calibrations.get(snapshot, kind, modalities)
 
     def _search(self, options: SearchOptions) -> QuerySearch:
-        return QuerySearch(self.model, self._catalogue, self._calibrations, self._versions, options)
+        return QuerySearch(
+            self.model, self._embedded, self._catalogue, self._calibrations, self._versions, options
+        )
 
     # --- looking things up
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from genius.decode.decoder import Decoder, DecodingState
 from genius.errors import InputError, MismatchError
-from genius.search import kernels
+from genius.search import cells, kernels
 from genius.search.segment_view import Prefixes, SegmentView, expand
 
 BEAMS = 50
@@ -35,6 +36,7 @@ class BeamResult:
         log_probs: summed log-probabilities, float32 [prefixes].
         level_log_probs: what each level added, float32 [prefixes, levels]; NaN below the depth.
         starts, ends: the run of rows below each prefix in each segment, int64 [segments, prefixes].
+        items: how many allowed rows that is in all segments, int64 [prefixes].
         depths: how many codes the prefixes of each query have, int64 [queries]; 0 where no code was searched.
     """
 
@@ -43,24 +45,22 @@ class BeamResult:
     level_log_probs: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
+    items: np.ndarray
     depths: np.ndarray
 
     def __len__(self) -> int:
         """How many queries there are."""
         return len(self.depths)
 
-    @property
+    @cached_property
     def query_ids(self) -> np.ndarray:
         """The query of each prefix, int64 [prefixes]."""
         return np.repeat(np.arange(len(self)), np.diff(self.bounds))
 
-    def items_below(self, segments: Sequence[SegmentView]) -> np.ndarray:
-        """How many items are below each prefix, int64 [prefixes]."""
-        return _count_items(segments, self.starts, self.ends)
-
-    def num_candidates(self, segments: Sequence[SegmentView]) -> np.ndarray:
+    @cached_property
+    def num_candidates(self) -> np.ndarray:
         """How many items are below each query's prefixes, int64 [queries]."""
-        return np.bincount(self.query_ids, self.items_below(segments), len(self)).astype(np.int64)
+        return np.bincount(self.query_ids, self.items, len(self)).astype(np.int64)
 
     def renumbered(self, query_ids: np.ndarray) -> Prefixes:
         """The prefixes, with other numbers [queries] for the queries."""
@@ -93,8 +93,31 @@ def beam_search(
             items are below its beams, or so few different codes that no beam could be lost any more (with 0,
             only then); never before a semantic code was chosen.
         history: if given, the prefixes in the beams after each level are appended to it.
+
+    Raises InputError or MismatchError for what can't be searched, as `check` does.
     """
     check(decoder, segments, vectors, beams, modality_code)
+    return search_beams(
+        decoder, segments, vectors, beams, modality_code=modality_code, limit=limit, history=history
+    )
+
+
+def search_beams(
+    decoder: Decoder,
+    segments: Sequence[SegmentView],
+    vectors: np.ndarray,
+    beams: int,
+    *,
+    modality_code: np.ndarray | None = None,
+    limit: int | None = None,
+    budget: bool = False,
+    history: History | None = None,
+) -> BeamResult:
+    """The same, of what was checked already.
+
+    With `budget`, a query with more items than the limit below its beams is finished, too: with as many of
+    its best prefixes as have no more, unless the best alone has.
+    """
     wanted = np.full(len(vectors), -1) if modality_code is None else np.asarray(modality_code, np.int64)
     block = max(1, FLOATS // (beams * max(decoder.sizes)))
     finished: list[Prefixes] = []
@@ -105,7 +128,9 @@ def beam_search(
         chosen = np.flatnonzero((wanted >= 0) == given)
         for start in range(0, len(chosen), block):
             query_ids = chosen[start : start + block]
-            search = _BlockSearch(decoder, segments, beams, limit, query_ids, depths, finished, history)
+            search = _BlockSearch(
+                decoder, segments, beams, limit, budget, query_ids, depths, finished, history
+            )
             search.run(vectors[query_ids], wanted[query_ids] if given else None)
     return gather(segments, finished, depths)
 
@@ -121,23 +146,31 @@ def all_items(
 
 def gather(segments: Sequence[SegmentView], finished: Sequence[Prefixes], depths: np.ndarray) -> BeamResult:
     """The prefixes of finished queries, each query's together and best first."""
-    levels = len(segments[0].packed.sizes)
-    no_rows = np.empty((len(segments), 0), np.int64)
-    nothing = Prefixes(
-        np.empty(0, np.int64), no_rows, no_rows, np.empty(0, np.float32), np.empty((0, levels), np.float32)
-    )
-    blocks = [nothing, *finished]
-    query_ids = np.concatenate([block.query_ids for block in blocks])
-    log_probs = np.concatenate([block.log_probs for block in blocks])
-    order = np.lexsort((np.arange(len(query_ids)), -log_probs, query_ids))
+    blocks = finished if len(finished) == 1 else [_no_prefixes(segments), *finished]
+    query_ids = _concatenate([block.query_ids for block in blocks])
+    log_probs = _concatenate([block.log_probs for block in blocks])
+    order = np.lexsort((-log_probs, query_ids))
+    starts = _concatenate([block.starts for block in blocks], axis=1)[:, order]
+    ends = _concatenate([block.ends for block in blocks], axis=1)[:, order]
     return BeamResult(
         np.searchsorted(query_ids[order], np.arange(len(depths) + 1)),
         log_probs[order],
-        np.concatenate([block.level_log_probs for block in blocks])[order],
-        np.concatenate([block.starts for block in blocks], axis=1)[:, order],
-        np.concatenate([block.ends for block in blocks], axis=1)[:, order],
+        _concatenate([block.level_log_probs for block in blocks])[order],
+        starts,
+        ends,
+        _count_items(segments, starts, ends),
         depths,
     )
+
+
+def _no_prefixes(segments: Sequence[SegmentView]) -> Prefixes:
+    levels, no_rows = len(segments[0].packed.sizes), np.empty((len(segments), 0), np.int64)
+    nothing = np.empty(0, np.float32)
+    return Prefixes(np.empty(0, np.int64), no_rows, no_rows, nothing, np.empty((0, levels), np.float32))
+
+
+def _concatenate(arrays: Sequence[np.ndarray], axis: int = 0) -> np.ndarray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=axis)
 
 
 def prefix_survival(history: History, rows: Sequence[np.ndarray], segment: int = 0) -> np.ndarray:
@@ -214,6 +247,7 @@ class _BlockSearch:
     segments: Sequence[SegmentView]
     beams: int
     limit: int | None
+    budget: bool
     query_ids: np.ndarray
     depths: np.ndarray
     finished: list[Prefixes]
@@ -235,10 +269,19 @@ class _BlockSearch:
             if modality_code is None
             else self.decoder.begin(vectors, modality_code[prefixes.query_ids])
         )
-        for depth in range(level + 1, len(self.decoder.sizes) + 1):
-            prefixes, parents, codes = expand(
-                self.segments, depth - 1, prefixes, decoding.scores(), len(wanted), self.beams
-            )
+        semantic = self.segments[0].packed.layout.semantic
+        to_cells = (
+            self.history is None and level <= semantic and cells.searchable_at_once(self.segments, self.beams)
+        )
+        for depth in range(1 + (semantic if to_cells else level), len(self.decoder.sizes) + 1):
+            if to_cells and depth == semantic + 1:
+                prefixes, parents, codes = cells.best_cells(
+                    self.segments, decoding, prefixes, modality_code, len(wanted), self.beams
+                )
+            else:
+                prefixes, parents, codes = expand(
+                    self.segments, depth - 1, prefixes, decoding.scores(), len(wanted), self.beams
+                )
             prefixes, going_on = self._finish(prefixes, depth)
             if not len(prefixes):
                 return
@@ -248,17 +291,20 @@ class _BlockSearch:
         """Put the queries away that are finished; returns the other prefixes and their places."""
         if self.history is not None:
             self.history[depth - 1].append(self._renumbered(prefixes))
-        done = np.zeros(len(self.query_ids), bool)
+        done, ending = np.zeros(len(self.query_ids), bool), np.zeros(len(prefixes), bool)
         if depth == len(self.decoder.sizes):
-            done[:] = True
+            done[:] = ending[:] = True
         elif self.limit is not None and depth > self.segments[0].packed.layout.semantic:
             done = self._has_few(prefixes, self.limit)
-        over = done[prefixes.query_ids]
-        if over.any():
-            ended = self._renumbered(prefixes[over])
+            ending = done[prefixes.query_ids]
+            if self.budget and not ending.all():
+                ending |= self._within_limit(prefixes, self.limit)
+                done[prefixes.query_ids[ending]] = True
+        going_on = np.flatnonzero(~done[prefixes.query_ids])
+        if ending.any():
+            ended = self._renumbered(prefixes if ending.all() else prefixes[ending])
             self.depths[ended.query_ids] = depth
             self.finished.append(ended)
-        going_on = np.flatnonzero(~over)
         return prefixes[going_on], going_on
 
     def _renumbered(self, prefixes: Prefixes) -> Prefixes:
@@ -278,6 +324,16 @@ class _BlockSearch:
         if rest.any():
             few |= self._count_codes(prefixes[rest]) <= self.beams
         return np.asarray(few)
+
+    def _within_limit(self, prefixes: Prefixes, limit: int) -> np.ndarray:
+        """Which prefixes are among the best of their query that have at most `limit` items together: bool
+        [prefixes]."""
+        items = _count_items(self.segments, prefixes.starts, prefixes.ends)
+        order = np.lexsort((-prefixes.log_probs, prefixes.query_ids))
+        sums, query_ids = np.append(0, items[order].cumsum()), prefixes.query_ids[order]
+        within = np.empty(len(items), bool)
+        within[order] = sums[1:] - sums[np.searchsorted(query_ids, query_ids)] <= limit
+        return within
 
     def _count_codes(self, prefixes: Prefixes) -> np.ndarray:
         """How many different codes are below each query's prefixes; counted up to one more than the beams."""
@@ -311,8 +367,8 @@ def _roots(segments: Sequence[SegmentView], wanted: np.ndarray, query_ids: np.nd
     levels = len(segments[0].packed.sizes)
     runs = np.zeros((2, len(segments), len(query_ids)), np.int64)
     for number, segment in enumerate(segments):
-        for code in np.unique(wanted):
-            run = segment.first_level_rows(int(code)) if code >= 0 else segment.all_rows()
+        for code in set(wanted.tolist()):
+            run = segment.first_level_rows(code) if code >= 0 else segment.all_rows()
             runs[:, number, wanted == code] = np.array(run)[:, None]
     level_log_probs = np.full((len(query_ids), levels), np.nan, np.float32)
     level_log_probs[wanted >= 0, 0] = 0
@@ -322,7 +378,7 @@ def _roots(segments: Sequence[SegmentView], wanted: np.ndarray, query_ids: np.nd
 
 def _count_items(segments: Sequence[SegmentView], starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """How many items are in runs of all segments [segments, runs], int64 [runs]."""
-    items = np.zeros(starts.shape[1], np.int64)
-    for segment, segment_starts, segment_ends in zip(segments, starts, ends, strict=True):
-        items += segment.count_allowed(segment_starts, segment_ends)
+    items = segments[0].count_allowed(starts[0], ends[0])
+    for segment, segment_starts, segment_ends in zip(segments[1:], starts[1:], ends[1:], strict=True):
+        items = items + segment.count_allowed(segment_starts, segment_ends)
     return items

@@ -229,6 +229,20 @@ class PackedCodes:
         """How many codes each level has."""
         return self.layout.sizes
 
+    @cached_property
+    def first_rows_of_cells(self) -> np.ndarray:
+        """The first row of each cell, then the number of rows, [cells + 1]: `cell_starts`, or the same made
+        now."""
+        if self.cell_starts is not None:
+            return self.cell_starts
+        semantic, size = self.layout.semantic, self.sizes[self.layout.semantic]
+        cells = _unpack_level(self.words, self.layout.places[semantic]).astype(np.int64)
+        if self.modality_starts is not None:
+            cells += np.repeat(
+                np.arange(self.sizes[0]) * size, np.diff(self.modality_starts.astype(np.int64))
+            )
+        return _group_starts(cells, np.dtype(np.int64), self.layout.num_cells + 1)
+
     def codes(self, rows: np.ndarray) -> np.ndarray:
         """The codes of sorted rows [n]: uint16 [n, levels]."""
         rows = np.asarray(rows)

@@ -4,13 +4,18 @@ mode     searches                                                   returns
 `paper`  all levels, as published                                   the items of the best codes
 `exact`  until the different codes below are no more than beams     the same items, often levels earlier
 `safe`   also until at most 2,000 items are below                   those and more
-`fast`   also until at most 64,000 items are below                  those and more still
+`fast`   also until at most 128,000 items are below                 those and more still
 `scan`   nothing                                                    all items, or all of the wanted modality
 `auto`   as `scan` where that is quicker than `fast`, else `fast`   either; `EngineResult.modes` says which
 
 All items below the beams are candidates. They are ranked by score (`scoring`), or plainly by the
 log-probability of their codes and then by score. You get k results whenever k exist: if the beams cover
 fewer, the beam is doubled, and finally everything is scanned.
+
+Two rules keep the time of `fast` flat in collections of very many items. Where more than 128,000 are below
+the first semantic codes, it keeps to the best of these codes that have no more together, and goes on only if
+the best alone has more. And of very many candidates, their codes tell which are worth comparing by embeddings
+(`preselection`).
 
     engine = Engine([SegmentView(packed, …)], decoder, codebooks, weight)
     result = engine.search(vectors, embeddings, modality_code=codes, k=10, beams=50, mode="fast")
@@ -29,8 +34,9 @@ import numpy as np
 
 from genius.decode.decoder import Decoder
 from genius.errors import InputError
-from genius.search.beam import BEAMS, BeamResult, History, all_items, beam_search, check, gather
+from genius.search.beam import BEAMS, BeamResult, History, all_items, check, gather, search_beams
 from genius.search.costs import Costs
+from genius.search.preselection import Preselection
 from genius.search.rerank import RankedRows, item_keys, rank, row_offsets
 from genius.search.scoring import Scorer, half_sq_norms
 from genius.search.segment_view import Prefixes, SegmentView
@@ -38,7 +44,7 @@ from genius.search.segment_view import Prefixes, SegmentView
 Mode = Literal["paper", "exact", "safe", "fast", "scan", "auto"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-LIMITS: dict[Mode, int | None] = {"paper": None, "exact": 0, "safe": 2_000, "fast": 64_000}
+LIMITS: dict[Mode, int | None] = {"paper": None, "exact": 0, "safe": 2_000, "fast": 128_000}
 """A search ends with at most so many items below its beams; None searches all levels."""
 
 MAX_BEAMS = 2048
@@ -168,9 +174,9 @@ class Engine:
             raise InputError(f"k must be at least 0, not {k}")
         check(self.decoder, self.segments, vectors, beams, modality_code)
         beams = min(beams, max(1, sum(map(len, self.segments))))  # there are no more codes than items
-        available = self._available(len(vectors), modality_code)
         modes = np.full(len(vectors), mode, object)
         if mode == "auto":
+            available = self._available(len(vectors), modality_code)
             modes = np.where(self.costs.prefer_scan(available), "scan", "fast").astype(object)
         finished: list[Prefixes] = []
         depths = np.zeros(len(vectors), np.int64)
@@ -178,17 +184,18 @@ class Engine:
         limit = LIMITS["fast" if mode == "auto" else mode] if len(lacking) else None
         while len(lacking):
             wanted = None if modality_code is None else modality_code[lacking]
-            result = beam_search(
+            result = search_beams(
                 self.decoder,
                 self.segments,
                 vectors[lacking],
                 beams,
                 modality_code=wanted,
                 limit=limit,
+                budget=mode in ("fast", "auto"),
                 history=history,
             )
             history = None
-            enough = result.num_candidates(self.segments) >= np.minimum(k, available[lacking])
+            enough = self._has_enough(result, k, wanted)
             if not finished and len(lacking) == len(vectors) and enough.all():
                 return Candidates(vectors, result, tuple(modes.tolist()))  # as most searches end
             depths[lacking[enough]] = result.depths[enough]
@@ -232,7 +239,10 @@ class Engine:
         if plain:
             ranked = self._rank_plainly(beams, scorer, k)
         else:
-            ranked = rank(self.segments, beams.bounds, beams.starts, beams.ends, scorer, k)
+            preselection = self._preselection(candidates, scorer)
+            ranked = rank(
+                self.segments, beams.bounds, beams.starts, beams.ends, scorer, k, preselection=preselection
+            )
         ranked = ranked.padded(min(k, sum(map(len, self.segments))))
         filled = ranked.rows >= 0
         runs = ranked.runs[filled]
@@ -246,8 +256,21 @@ class Engine:
             log_probs,
             level_log_probs,
             beams.depths,
-            beams.num_candidates(self.segments),
+            beams.num_candidates,
             candidates.modes,
+        )
+
+    def _preselection(self, candidates: Candidates, scorer: Scorer) -> Preselection | None:
+        """Of the candidates of queries that were searched in the mode `fast`."""
+        if self.codebooks is None or scorer.embeddings is None:
+            return None
+        semantic = self.segments[0].packed.layout.semantic
+        weights = scorer.code_weights
+        return Preselection(
+            candidates.vectors,
+            self.codebooks,
+            (candidates.beams.depths > semantic) & (np.array(candidates.modes) == "fast"),
+            np.zeros(len(candidates.vectors), np.float32) if weights is None else weights,
         )
 
     def codes(self, rows: np.ndarray) -> np.ndarray:
@@ -258,6 +281,13 @@ class Engine:
             inside = (rows >= bounds[number]) & (rows < bounds[number + 1])
             codes[inside] = segment.packed.codes(rows[inside] - bounds[number])
         return codes
+
+    def _has_enough(self, result: BeamResult, k: int, modality_code: np.ndarray | None) -> np.ndarray:
+        """Which queries have k candidates, or all that exist: bool [queries]."""
+        enough = result.num_candidates >= k
+        if not enough.all():
+            enough = result.num_candidates >= np.minimum(k, self._available(len(result), modality_code))
+        return enough
 
     def _available(self, count: int, modality_code: np.ndarray | None) -> np.ndarray:
         """How many items each of `count` queries may get, int64 [count]."""
@@ -279,7 +309,7 @@ class Engine:
 
     def _rank_plainly(self, beams: BeamResult, scorer: Scorer, k: int) -> RankedRows:
         """Items by their prefix, the best first, and those of one prefix by score."""
-        items, query_ids = beams.items_below(self.segments), beams.query_ids
+        items, query_ids = beams.items, beams.query_ids
         before = np.cumsum(items) - items
         before -= before[beams.bounds[query_ids]]
         needed = np.flatnonzero(before < k)  # prefixes behind the k-th item are not opened

@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from genius.jit import compiled
+from genius.jit import compiled, prefetch
+
+AHEAD = 8
+"""Embeddings are fetched so many rows before they are read."""
+
+CACHE_LINE = 64
+"""Bytes that a processor fetches at a time."""
 
 
 @compiled
@@ -300,6 +306,14 @@ def _with_late_levels(
 
 
 @compiled
+def _fetch(vectors: np.ndarray, row: int, end: int) -> None:
+    """Let the processor fetch an embedding that is going to be read, if it is before the end of a run."""
+    if len(vectors) and row < end:
+        for byte in range(0, vectors.shape[1], CACHE_LINE):
+            prefetch(vectors, row, byte)
+
+
+@compiled
 def best_of_runs(
     vectors: np.ndarray,
     queries: np.ndarray,
@@ -358,7 +372,10 @@ def best_of_runs(
         early = len(table) if lo_2 is None else min(len(table), (words <= 1).sum())
         for run in range(bounds[group], bounds[group + 1]):
             modality = 0
+            ahead = min(run + AHEAD, bounds[group + 1] - 1)
+            _fetch(vectors, starts[ahead], ends[ahead])
             for row in range(starts[run], ends[run]):
+                _fetch(vectors, row + AHEAD, ends[run])
                 if len(allowed) and not allowed[row]:
                     continue
                 total = np.float32(0)

@@ -7,6 +7,7 @@ a level. Ties are broken by item key.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ import numpy as np
 from genius.errors import InputError, MismatchError
 from genius.jit import frozen
 from genius.search import kernels
+from genius.search.preselection import Preselection
 from genius.search.scoring import Scorer
 from genius.search.segment_view import SegmentView
 
@@ -90,6 +92,7 @@ def rank(
     scorer: Scorer,
     k: int,
     query_of_group: np.ndarray | None = None,
+    preselection: Preselection | None = None,
 ) -> RankedRows:
     """The k rows with the highest scores for its query in each group of runs.
 
@@ -100,24 +103,29 @@ def rank(
         scorer: what each query's items are scored by.
         k: how many; there are no more columns than the largest group has items.
         query_of_group: the query of each group, int64 [groups]; without it, group i belongs to query i.
+        preselection: of groups with very many rows, only those that it selects are scored.
     """
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")
     _check(segments, scorer)
     groups = len(bounds) - 1
     query_of_group = np.arange(groups) if query_of_group is None else query_of_group
-    group_of_run = np.repeat(np.arange(groups), np.diff(bounds))
-    items = np.zeros(len(group_of_run), np.int64)
+    # Runs are counted up to the end of each group, less those up to its start.
+    items = np.zeros(starts.shape[1] + 1, np.int64)
     for segment, segment_starts, segment_ends in zip(segments, starts, ends, strict=True):
-        items += segment.count_allowed(segment_starts, segment_ends)
-    available = int(np.bincount(group_of_run, items, groups).max(initial=0))
+        items[1:] += segment.count_allowed(segment_starts, segment_ends)
+    available = int(np.diff(items.cumsum()[bounds]).max(initial=0))
     k = min(k, available)
     exact = scorer.embeddings is not None and all(segment.embeddings is not None for segment in segments)
     most = min(max(k, MIN_EXACT) if exact else k, available)
     candidates = _concatenate(
         [
             _quick_best(
-                segment, _Runs(bounds, starts[number], ends[number], query_of_group), scorer, most
+                segment,
+                _Runs(bounds, starts[number], ends[number], query_of_group),
+                scorer,
+                most,
+                preselection,
             ).shifted(first)
             for number, (segment, first) in enumerate(zip(segments, row_offsets(segments)[:-1], strict=True))
         ]
@@ -135,7 +143,7 @@ def rank(
 
 def row_offsets(segments: Sequence[SegmentView]) -> np.ndarray:
     """The first row of each segment, where all are numbered one after another; then the number of rows."""
-    return np.cumsum([0, *map(len, segments)])
+    return np.array([0, *itertools.accumulate(map(len, segments))])
 
 
 def item_keys(segments: Sequence[SegmentView], rows: np.ndarray) -> np.ndarray:
@@ -149,8 +157,18 @@ def item_keys(segments: Sequence[SegmentView], rows: np.ndarray) -> np.ndarray:
     return keys
 
 
-def _quick_best(segment: SegmentView, runs: _Runs, scorer: Scorer, most: int) -> _Candidates:
+def _quick_best(
+    segment: SegmentView, runs: _Runs, scorer: Scorer, most: int, preselection: Preselection | None
+) -> _Candidates:
     """The `most` best rows of each group in one segment, by int8 embeddings where there are any."""
+    selected = None
+    if preselection is not None and scorer.embeddings is not None and segment.embeddings_int8 is not None:
+        selected = preselection.runs(segment, runs.bounds, runs.starts, runs.ends, runs.query_of_group)
+    if selected is not None:
+        bounds, starts, ends, origins = selected
+        own = _Runs(bounds, starts, ends, runs.query_of_group)
+        best = _quick_best(segment, own, scorer, most, None)
+        return _Candidates(best.groups, best.rows, origins[best.runs], best.scores)
     if scorer.embeddings is not None and segment.embeddings_int8 is None:
         return _float_best(segment, runs, scorer, most)
     groups = len(runs.bounds) - 1

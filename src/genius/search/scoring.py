@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genius.decode.geometry import row_by_row_products
+from genius.decode.products import rounded_book
 from genius.search.codes import PackedCodes
 
 BLOCK = 1 << 13  # quantized vectors at a time
@@ -69,7 +69,7 @@ class Scorer:
             return cls(weighted)
         tables = np.zeros((len(vectors), len(codebooks), max(map(len, codebooks))), np.float32)
         for level, codebook in enumerate(codebooks):
-            products = row_by_row_products(vectors, codebook)
+            products = rounded_book(codebook).products(vectors)
             tables[:, level, : len(codebook)] = products * code_weights[:, None]
         return cls(weighted, tables, code_weights)
 

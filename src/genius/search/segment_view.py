@@ -83,6 +83,18 @@ class SegmentView:
         return frozen(counts)
 
     @cached_property
+    def cell_items(self) -> np.ndarray:
+        """How many allowed rows each cell has, int64 [cells]."""
+        first_rows = self.packed.first_rows_of_cells.astype(np.int64)
+        return self.count_allowed(first_rows[:-1], first_rows[1:])
+
+    @cached_property
+    def modality_items(self) -> np.ndarray:
+        """How many of them each modality code has, int64 [modality codes]."""
+        layout = self.packed.layout
+        return self.cell_items.reshape(-1, layout.sizes[layout.semantic]).sum(axis=1)
+
+    @cached_property
     def words(self) -> tuple[Any, Any, Any, Any]:
         """`hi`, `lo`, `lo_2` and `lo_3` as kernels take them: an absent `lo` is empty, the others are
         None."""

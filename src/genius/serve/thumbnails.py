@@ -6,18 +6,21 @@ import hashlib
 import io
 import threading
 from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from PIL import Image, UnidentifiedImageError
 
 from genius.data.images import FORMATS, load
-from genius.data.records import ImageBytes, ImageSource
+from genius.data.records import ImageBytes, ImageFile, ImageSource
 from genius.errors import InputError
 
 SIZES = (96, 192, 384, 768, 1536)
 """The sides, in pixels, of the squares that thumbnails fit into."""
 MEDIA_TYPE = "image/webp"
 QUALITY = 82
+MOST_FILES = 20_000
+"""So many files are known by their size and times, each in some hundred bytes."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +37,38 @@ class ThumbnailCache:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes, self._bytes = max_bytes, 0
         self._thumbnails: OrderedDict[str, Thumbnail] = OrderedDict()
+        self._etags: OrderedDict[Hashable, str] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, source: ImageSource, size: int) -> Thumbnail:
         """The image, in the smallest of the `SIZES` that is at least `size`. Raises InputError."""
         side = next((side for side in SIZES if side >= size), SIZES[-1])
+        state = _state(source)
+        if (known := self._known(self._etags.get((state, side)) if state else None)) is not None:
+            return known
         content = source.read()
         etag = f"{hashlib.blake2b(content, digest_size=16).hexdigest()}-{side}"
-        with self._lock:
-            if etag in self._thumbnails:
-                self._thumbnails.move_to_end(etag)
-                return self._thumbnails[etag]
-        thumbnail = Thumbnail(_shrink(content, side), etag)
-        self._add(thumbnail)
+        thumbnail = self._known(etag)
+        if thumbnail is None:
+            thumbnail = Thumbnail(_shrink(content, side), etag)
+            self._add(thumbnail)
+        if state:
+            self._note_state((state, side), etag)
         return thumbnail
+
+    def _known(self, etag: str | None) -> Thumbnail | None:
+        with self._lock:
+            if etag is None or etag not in self._thumbnails:
+                return None
+            self._thumbnails.move_to_end(etag)
+            return self._thumbnails[etag]
+
+    def _note_state(self, key: Hashable, etag: str) -> None:
+        """What a file's thumbnail was, so that an unchanged file is not read again."""
+        with self._lock:
+            self._etags[key] = etag
+            while len(self._etags) > MOST_FILES:
+                self._etags.popitem(last=False)
 
     def _add(self, thumbnail: Thumbnail) -> None:
         with self._lock:
@@ -57,6 +78,24 @@ class ThumbnailCache:
             while self._bytes > self._max_bytes:
                 _, oldest = self._thumbnails.popitem(last=False)
                 self._bytes -= len(oldest.content)
+
+
+def _state(source: ImageSource) -> Hashable:
+    """What changes with a file's content; None for images that are not in a file of their own."""
+    if not isinstance(source, ImageFile):
+        return None
+    try:
+        status = source.file.stat()
+    except OSError:
+        return None  # reading it says why
+    return (
+        str(source.file),
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
 
 
 def _shrink(content: bytes, side: int) -> bytes:
