@@ -15,7 +15,7 @@ DEMO_READY  := $(VENV)/.ready-demo
 TRAIN_READY := $(VENV)/.ready-demo-train
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check test-long quick lint types fix demo demo-train docs pages wheel torture clean
+.PHONY: help install test check test-long quick lint types fix demo demo-train docs lock pages wheel torture clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,8 +63,14 @@ fix:  ## fix what ruff can fix, and regenerate the generated pages
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 	@$(MAKE) --no-print-directory pages
 
-docs: install pages  ## regenerate the generated pages, and build the site into out/site
+docs: install pages  ## regenerate the generated pages, build the site into out/site, list licences and known weaknesses
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "the site is in out/site"
+	@$(BIN)/python -m tools.supply_chain licences > out/licences.md && echo "licences of all packages are in out/licences.md"
+	@$(BIN)/pip-audit -r constraints-hashed.txt --disable-pip --progress-spinner off > out/audit.txt 2>&1; \
+	  echo "pip-audit ended with $$?: its answer is in out/audit.txt"
+
+lock:  ## write constraints-hashed.txt anew, from constraints.txt and the package index
+	@$(BIN)/python -m tools.supply_chain lock
 
 pages:
 	@$(BIN)/python tools/cli_reference.py docs/cli.md
@@ -73,10 +79,12 @@ pages:
 
 torture: install  ## kills, damage, power loss, hostile requests, counted; BUDGET=minutes, SCALE, JOBS, SCENARIOS, SEED
 	@PYTHONPATH=benchmarks $(BIN)/python -m torture $(if $(BUDGET),--budget $(BUDGET)) $(if $(SCALE),--scale $(SCALE)) \
-	  $(if $(JOBS),--jobs $(JOBS)) $(if $(SEED),--seed $(SEED)) $(SCENARIOS)
+	  $(if $(JOBS),--jobs $(JOBS)) $(if $(SEED),--seed $(SEED)) $(SCENARIOS); \
+	  failed=$$?; $(MAKE) --no-print-directory pages; exit $$failed
 
-wheel: install  ## build the wheel into dist/
-	@rm -f dist/*.whl && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+wheel: install  ## build the wheel into dist/, and beside it a list of what it needs (SBOM)
+	@rm -f dist/*.whl dist/*.cdx.json && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@$(BIN)/python -m tools.supply_chain sbom dist
 
 demo: $(if $(wildcard $(READY)),$(READY),$(DEMO_READY))  ## search emoji with the model that ships, in a few minutes and without torch
 	@$(NPM)

@@ -1,6 +1,6 @@
 """Writes docs/reliability.md from the ledger of torture: `make pages` runs it.
 
-    PYTHONPATH=benchmarks python -m tools.reliability_page docs/reliability.md
+PYTHONPATH=benchmarks python -m tools.reliability_page docs/reliability.md
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ FOUND = FILE.with_name("torture-found.toml")
 
 _INTRODUCTION = """# Reliability
 
-What genius endures, counted. Each row is a scenario of `benchmarks/torture`, which does one kind of harm again and
-again; a seed determines each trial, so that every failure can be had again. Counts are added up over runs
-(`research/torture.jsonl` has them with seeds, machines and versions); this page is generated from them, and nothing is
-left out: a row that has not reached its goal says so.
+What genius endures, counted. Each row is a scenario of `benchmarks/torture`, which does one kind of harm
+again and again; a seed determines each trial, so that every failure can be had again. Counts are added up
+over runs (`research/torture.jsonl` has them with seeds, machines and versions); this page is generated from
+them, and nothing is left out: a row that has not reached its goal says so.
 
 ```bash
 make torture BUDGET=10                        # a fair sample of all scenarios in ten minutes
@@ -31,15 +31,15 @@ make torture SCENARIOS="kill-changes model"   # some of them
 make torture SCENARIOS=kill-changes SEED=17   # one trial again
 ```
 
-A run that is stopped goes on where it was. Each trial runs in a process of its own kind, with bounded memory and time: if
-it crashes or hangs, that is a failure. A small share of each scenario runs with `make test`.
+A run that is stopped goes on where it was. Trials run in a process with bounded memory and time: if it
+crashes or hangs, that is a failure. A small share of each scenario runs with `make test`.
 """
 _MODEL_OF_POWER_LOSS = """
-**How power loss is played.** A library between the process and its disk records every write, sync, rename and removal.
-Replayed up to any moment, what was synced is there; of the rest, each block of 4 KB may be there or not, in any order,
-and names that were not synced may be missing. File systems in use do less harm than that. **Kills** fall just before a
-write, a sync, a change of names or an open, or at any moment by the clock. **Failed calls** fail once, or from there on
-for good.
+**How power loss is played.** A library between the process and its disk records every write, sync, rename
+and removal. Replayed up to any moment, what was synced is there; of the rest, each block of 4 KB may be there
+or not, in any order, and names that were not synced may be missing. File systems in use do less harm than
+that. **Kills** fall just before a write, a sync, a change of names or an open, or at any moment by the clock.
+**Failed calls** fail once, or from there on for good.
 """
 
 
@@ -109,9 +109,8 @@ def _open_failures(runs: list[Entry], found: list[Found]) -> int:
 
 def _findings(found: list[Found]) -> str:
     lines = ["## What it found", "", "| scenario | what was wrong | mended by the commit |", "|---|---|---|"]
-    for one in found:
-        lines.append(f"| `{one.scenario}` | {one.what} | {one.commit or '**not mended yet**'} |")
-    return "\n".join(lines)
+    rows = (f"| `{one.scenario}` | {one.what} | {one.commit or '**not mended yet**'} |" for one in found)
+    return "\n".join([*lines, *rows])
 
 
 def _runs(ledger: Ledger) -> str:
@@ -128,8 +127,8 @@ def _runs(ledger: Ledger) -> str:
         rate = run.count / run.seconds if run.seconds else 0.0
         lines.append(
             f"| {run.date} | `{run.scenario}` | {run.first}–{run.last} | {run.count:,} | {rate:,.3g} "
-            f"| {run.failed} | {run.machine}, Python {run.versions['python']}, SQLite {run.versions['sqlite']} "
-            f"| {run.commit} |"
+            f"| {run.failed} | {run.machine}, Python {run.versions['python']}, SQLite "
+            f"{run.versions['sqlite']} | {run.commit} |"
         )
     return "\n".join([*lines, ""])
 

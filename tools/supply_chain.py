@@ -55,7 +55,8 @@ def suitable(file: str, name: str, version: str) -> bool:
         if file.endswith(".whl"):
             found, of_version, _, tags = parse_wheel_filename(file)
             possible = any(
-                tag.platform == "any" or "manylinux" in tag.platform or "macosx" in tag.platform for tag in tags
+                tag.platform == "any" or "manylinux" in tag.platform or "macosx" in tag.platform
+                for tag in tags
             )
         else:
             (found, of_version), possible = parse_sdist_filename(file), True

@@ -18,8 +18,9 @@ from genius.errors import GeniusError
 from tests.faults.planned_changes import Content, after, content_of, item, make, plan
 from tests.index.made_up_index import MadeUpIndex, open_made_up
 from torture import shim
-from torture.kills_of_artifacts import BLOCKS, CACHE_WIDTH, block, version_of, write_version
+from torture.kills_of_artifacts import BLOCKS, block, version_of, write_version
 from torture.scenario import Outcome, Scenario, Trial, scratch
+from torture.specimens import CACHE_WIDTH
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EINTR)
 

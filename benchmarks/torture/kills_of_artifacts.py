@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +20,7 @@ from tests.faults import killed_merges
 from tests.faults.planned_changes import content_of
 from tests.index.made_up import GIVEN, made_up_items
 from tests.index.made_up_index import MadeUpModel, made, open_made_up
-from torture.killing import Acknowledge, Killer
+from torture.killing import Acknowledge, Killer, Work
 from torture.kills import kill_scenario
 from torture.scenario import Outcome, Scenario, Trial, scratch
 from torture.specimens import CACHE_WIDTH
@@ -110,9 +111,7 @@ def prepare_artifacts(folder: Path) -> Trial:
         path, before = scratch(folder) / "artifact", 0
         write_version(path, before)
         for version in range(1, 6):
-            how, done = killer.kill(
-                lambda acknowledge, n=version: (write_version(path, n), acknowledge()), dice
-            )  # type: ignore[misc]
+            how, done = killer.kill(_acknowledged(partial(write_version, path, version)), dice)
             outcome.count += bool(how)
             outcome.seen[f"before {how}" if how else "replaced"] += 1
             found = version_of(path)
@@ -126,6 +125,16 @@ def prepare_artifacts(folder: Path) -> Trial:
         return outcome
 
     return trial
+
+
+def _acknowledged(work: Callable[[], object]) -> Work:
+    """Some work that is acknowledged when it has returned."""
+
+    def run(acknowledge: Acknowledge) -> None:
+        work()
+        acknowledge()
+
+    return run
 
 
 def write_version(path: Path, version: int) -> None:
@@ -177,7 +186,7 @@ def prepare_checkpoints(folder: Path) -> Trial:
         path, before = scratch(folder) / "last", 0.0
         save(path, 0)
         for step in range(1, 6):
-            how, done = killer.kill(lambda acknowledge, n=step: (save(path, n), acknowledge()), dice)  # type: ignore[misc]
+            how, done = killer.kill(_acknowledged(partial(save, path, step)), dice)
             outcome.count += bool(how)
             outcome.seen[f"before {how}" if how else "saved"] += 1
             found = load(path)

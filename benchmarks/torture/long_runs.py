@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.faults.changing_writer import states
 from tests.index.made_up_index import open_made_up
 from torture.scenario import Outcome, Scenario, Trial
-from torture.service import NEEDS, answer, index_for_services, running
+from torture.service import NEEDS, PATIENT, answer, index_for_services, running
 
 PERIOD = 20.0
 """Seconds of a trial."""
@@ -190,7 +190,7 @@ def prepare_service(folder: Path) -> Trial:
     ready, said = os.pipe()
     child = os.fork()
     if child == 0:
-        with running(index, read_only=True) as port:
+        with running(index, read_only=True, limits=PATIENT) as port:
             os.write(said, str(port).encode())
             signal.pause()
         os._exit(0)

@@ -17,8 +17,9 @@ from tests.faults.planned_changes import Content, after, content_of, make, plan
 from torture import shim
 from torture.disk_image import Call, Disk, read_record, write_image
 from torture.kills import check_search
-from torture.kills_of_artifacts import BLOCKS, CACHE_WIDTH, block, check_cache, version_of, write_version
+from torture.kills_of_artifacts import BLOCKS, block, check_cache, version_of, write_version
 from torture.scenario import Outcome, Scenario, Trial, scratch
+from torture.specimens import CACHE_WIDTH
 
 SERIES = 12
 """Recorded series of changes of an index."""

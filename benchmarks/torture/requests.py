@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torture import images
 from torture.scenario import Outcome, Scenario, Trial
-from torture.service import NEEDS, SHORT, answer, index_for_services, server_errors, start
+from torture.service import NEEDS, PATIENT, SHORT, answer, index_for_services, server_errors, start
 
 EXAMPLES = 10
 """Generated requests of each operation and phase, in a trial."""
@@ -22,22 +22,30 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 
 def prepare_schema(folder: Path) -> Trial:
     """A trial is a run of schemathesis with all its phases, with a seed."""
-    port = start(index_for_services(folder), host="127.0.0.1")
+    port = start(index_for_services(folder), limits=PATIENT)
 
     def trial(seed: int) -> Outcome:
         before, _ = server_errors(port)
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"http://127.0.0.1:{port}/openapi.json"]
         command += ["--phases", "examples,coverage,fuzzing,stateful", "--max-examples", str(EXAMPLES)]
-        command += ["--seed", str(seed), "--checks", CHECKS, "--no-color", "--generation-database", "none"]
+        command += [
+            "--seed",
+            str(seed),
+            "--checks",
+            CHECKS,
+            "--no-color",
+            "--generation-database",
+            "none",
+            "--request-timeout",
+            "600",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
         after, failed = server_errors(port)
         outcome = Outcome(after - before)
         outcome.expect(not failed, f"{failed} answers in all were errors of the service")
         if done.returncode:
-            found = [
-                line for line in done.stdout.splitlines() if line.lstrip().startswith(("- ", "[", "curl"))
-            ]
-            outcome.failures.append("; ".join(line.strip() for line in found[:6])[:600] or done.stdout[-600:])
+            _, _, found = done.stdout.partition("FAILURES")
+            outcome.failures.append(" ".join((found or done.stdout[-1000:]).split())[:1000])
         outcome.seen["runs of all phases"] += 1
         return outcome
 
@@ -63,7 +71,7 @@ SCHEMA = Scenario(
 
 def prepare_images(folder: Path) -> Trial:
     """A service that is sent hostile images."""
-    return images_trial(start(index_for_services(folder)))
+    return images_trial(start(index_for_services(folder), limits=PATIENT))
 
 
 def images_trial(port: int) -> Trial:

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,10 @@ def start(index: Path, **settings: Any) -> int:
 
 
 _RUNNING = contextlib.ExitStack()
-SHORT = Limits(body_seconds=2, head_seconds=2, answer_seconds=4)
-"""Limits under which slow clients are soon cut off."""
+PATIENT = Limits(seconds=600, filter_seconds=600)
+"""Limits under which a busy machine is no reason for an error."""
+SHORT = replace(PATIENT, body_seconds=2, head_seconds=2, answer_seconds=4)
+"""The same, but slow clients are soon cut off."""
 
 
 def answer(

@@ -267,6 +267,20 @@ def test_a_state_of_training_without_weights(tmp_path: Path) -> None:
         open_checkpoint(tmp_path / "a.pth", part="model")
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x80\x04\x8e" + (2**62).to_bytes(8, "little"),  # bytes that nobody has the memory for
+        b"\x80\x02" + b"(" * 100_000 + b"t" * 100_000,
+        b"PK\x03\x04" + bytes(100),
+    ],
+)
+def test_what_would_take_all_memory_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.pth").write_bytes(content)
+    with pytest.raises(InputError, match="is no checkpoint"):
+        read_checkpoint(tmp_path / "a.pth")
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a.pth: there is no such file"):
         open_checkpoint(tmp_path / "a.pth")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from torture.ledger import Entry, Ledger
 from torture.programme import SCENARIOS
@@ -20,11 +21,22 @@ def test_what_was_found_names_scenarios() -> None:
 
 
 def run(first: int, count: int, failures: list[int], failed: int) -> Entry:
-    named = [{"seed": seed, "what": "x"} for seed in failures]
+    named: list[dict[str, Any]] = [{"seed": seed, "what": "x"} for seed in failures]
     versions = {"python": "3.11", "sqlite": "3.40"}
     return Entry(
-        *("model", first, first + 9, 10, count, failed),
-        *(named, {}, 2.0, "2026-11-18", "a machine", versions, "abc"),
+        scenario="model",
+        first=first,
+        last=first + 9,
+        trials=10,
+        count=count,
+        failed=failed,
+        failures=named,
+        seen={},
+        seconds=2.0,
+        date="2026-11-18",
+        machine="a machine",
+        versions=versions,
+        commit="abc",
     )
 
 

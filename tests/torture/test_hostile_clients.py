@@ -31,6 +31,7 @@ def test_odd_requests(running: Running) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data", "ignore:Truncated File Read", "ignore::Warning:PIL")
 def test_hostile_images(running: Running, own_index: Path) -> None:
     trial = requests.images_trial(port_of(running(own_index)))
     for seed in (1, 2):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torture import model
@@ -20,7 +21,7 @@ def test_a_series_is_shrunk_to_what_makes_it_fail() -> None:
 def test_an_index_that_forgets_a_removal_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    item = {"id": "id 1", "text": "a dog", "image": None, "metadata": {}}
+    item: dict[str, Any] = {"id": "id 1", "text": "a dog", "image": None, "metadata": {}}
     script: list[model.Operation] = [["add", [item]], ["look", "id 1"], ["remove", ["id 1"]]]
     script.append(["search", "reader", ["a dog"], {"k": 3, "filter": None, "mode": "auto"}])
     assert model.failure_of(script, tmp_path) == ""

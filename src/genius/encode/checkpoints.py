@@ -14,7 +14,9 @@ import contextlib
 import io
 import math
 import pickle
+import struct
 import zipfile
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +27,12 @@ import numpy as np
 
 from genius.errors import InputError
 
+_FAILURES = (
+    *(OSError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError),
+    # What names too long a text, nests too deep or is packed in an unknown way.
+    *(MemoryError, OverflowError, RuntimeError, struct.error, zlib.error),
+)
+"""The many ways in which pickles and zip files fail."""
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 MAX_PICKLE_BYTES = 64 * 2**20
 
@@ -104,7 +112,7 @@ def _refusals(path: Path) -> Iterator[None]:
         raise (error if error.path else error.at(path)) from None
     except FileNotFoundError:
         raise InputError("there is no such file", path=path) from None
-    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except _FAILURES as error:
         raise InputError(f"is no checkpoint that can be read safely ({error})", path=path) from error
     except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
         raise InputError(

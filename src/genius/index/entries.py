@@ -62,7 +62,12 @@ def entry_of(item: Item, image_hash: bytes | None) -> Entry:
 
 
 def item_of(entry: Entry, catalogue: Path) -> Item:
-    """The item again; an image that was given as bytes is read from the catalogue when it is needed."""
+    """The item again; an image that was given as bytes is read from the catalogue when it is needed.
+
+    Raises DamagedError for an entry that is not what was written.
+    """
+    if not entry.intact:
+        raise DamagedError(f"{catalogue} is damaged: item {entry.id!r} is not what was written; add it again")
     image = None
     if entry.image is not None:
         fields = orjson.loads(entry.image)

@@ -48,6 +48,11 @@ def check(path: Path, catalogue: Catalogue, *, verify: bool) -> None:
     keys = [np.zeros(0, np.int64)]
     for entry in catalogue.segments():
         segment = open_segment(segment_path(path, entry.number), format, entry.fingerprint, verify=verify)
+        if len(segment) != entry.items:
+            raise DamagedError(
+                f"{path}: the catalogue names {entry.items:,} items of segment {entry.number}, which has "
+                f"{len(segment):,}; make the index again"
+            )
         keys.append(segment.item_keys.astype(np.int64))
     if not verify:
         return
