@@ -49,15 +49,20 @@ def prepare(folder: Path, harm: Harm) -> Trial:
     contents = {kind: whole[kind].read() if kind.startswith("index") else None for kind in whole}
     places = {kind: whole[kind].copy(folder / "copies") for kind in whole if kind not in ("index",)}
     held = write_cache(folder / "cache")
-    cache_content = (folder / "cache").read_bytes()
+    cache_files = {file: file.read_bytes() for file in folder.glob("cache*") if file.stat().st_size}
 
     def trial(seed: int) -> Outcome:
         dice, outcome = random.Random(seed), Outcome(1)
         kind = dice.choices([*whole, "feature cache"], [4, 3, 2, 1, 2])[0]
         if kind == "feature cache":
-            what, damaged = harm(dice, cache_content)
-            (folder / "cache").write_bytes(damaged)
-            _check_cache(outcome, folder / "cache", held, what)
+            for left in folder.glob("cache*"):
+                left.unlink()
+            for file, content in cache_files.items():
+                file.write_bytes(content)
+            file = dice.choice(list(cache_files))
+            what, damaged = harm(dice, cache_files[file])
+            file.write_bytes(damaged)
+            _check_cache(outcome, folder / "cache", held, f"{file.name}, {what}")
             return outcome
         path = whole[kind].copy(folder / "copies") if kind.startswith("index") else places[kind]
         copy = specimen(kind, path)

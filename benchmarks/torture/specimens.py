@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from genius import storage
+from genius.encode import feature_cache
 from genius.encode.feature_cache import FeatureCache, content_key
 from genius.encode.features import Features, write_features
 from genius.errors import DamagedError
@@ -120,6 +121,7 @@ def specimen(kind: str, path: Path) -> Specimen:
 # --- the feature cache
 
 CACHE_WIDTH = 8
+feature_cache.RECENT = 16  # so that the few features of a trial are in the index of keys, too
 
 
 def write_cache(path: Path, count: int = 50) -> dict[bytes, bytes]:
