@@ -36,6 +36,19 @@ def test_verify_notices_items_that_only_the_segments_have(index: MadeUpIndex) ->
         describe(index.path, verify=True)
 
 
+def test_a_wrong_count_of_a_segment_is_noticed(index: MadeUpIndex) -> None:
+    index._catalogue._query("UPDATE segments SET items = 8")
+    with pytest.raises(DamagedError, match="names 8 items of segment 1, which has 9"):
+        describe(index.path)
+
+
+def test_an_altered_item_is_refused_when_it_is_read(index: MadeUpIndex) -> None:
+    index._catalogue._query("UPDATE items SET text = 'another text' WHERE id = 'item-1'")
+    for read in (lambda: index.get("item-1"), lambda: list(index), lambda: index.search("text", k=9)):
+        with pytest.raises(DamagedError, match="item 'item-1' is not what was written"):
+            read()
+
+
 def test_what_samples_miss_in_a_large_file_verify_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
