@@ -66,13 +66,19 @@ def read_found(path: Path = FOUND) -> list[Found]:
     return [Found(**{**table, "seeds": tuple(table.get("seeds", ()))}) for table in tables]
 
 
-def reliability_page(ledger: Ledger, found: list[Found]) -> str:
+def reliability_page(ledger: Ledger, findings: list[Found]) -> str:
     """The page."""
-    parts = [_INTRODUCTION, _table(ledger, found), _MODEL_OF_POWER_LOSS, _findings(found), _runs(ledger)]
+    parts = [
+        _INTRODUCTION,
+        _table(ledger, findings),
+        _MODEL_OF_POWER_LOSS,
+        _findings(findings),
+        _runs(ledger),
+    ]
     return "\n".join(parts)
 
 
-def _table(ledger: Ledger, found: list[Found]) -> str:
+def _table(ledger: Ledger, findings: list[Found]) -> str:
     lines = [
         "## What was counted",
         "",
@@ -83,7 +89,7 @@ def _table(ledger: Ledger, found: list[Found]) -> str:
         runs = ledger.of(scenario.name)
         lines.append(
             f"| `{scenario.name}` | {scenario.promise} | {_counted(scenario, runs)} | {scenario.goal:,} "
-            f"{_or_time(scenario)}| {_open_failures(runs, found)} | {scenario.field} |"
+            f"{_or_time(scenario)}| {_open_failures(runs, findings)} | {scenario.field} |"
         )
     return "\n".join(lines)
 
@@ -97,9 +103,9 @@ def _or_time(scenario: Scenario) -> str:
     return f"or {scenario.enough / 60:.0f} minutes " if scenario.enough else ""
 
 
-def _open_failures(runs: list[Entry], found: list[Found]) -> int:
+def _open_failures(runs: list[Entry], findings: list[Found]) -> int:
     """Failures that nothing which was mended explains."""
-    mended = {(one.scenario, seed) for one in found if one.commit for seed in one.seeds}
+    mended = {(one.scenario, seed) for one in findings if one.commit for seed in one.seeds}
     unexplained = 0
     for run in runs:
         explained = sum((run.scenario, failure["seed"]) in mended for failure in run.failures)
@@ -107,9 +113,9 @@ def _open_failures(runs: list[Entry], found: list[Found]) -> int:
     return unexplained
 
 
-def _findings(found: list[Found]) -> str:
+def _findings(findings: list[Found]) -> str:
     lines = ["## What it found", "", "| scenario | what was wrong | mended by the commit |", "|---|---|---|"]
-    rows = (f"| `{one.scenario}` | {one.what} | {one.commit or '**not mended yet**'} |" for one in found)
+    rows = (f"| `{one.scenario}` | {one.what} | {one.commit or '**not mended yet**'} |" for one in findings)
     return "\n".join([*lines, *rows])
 
 

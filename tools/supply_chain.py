@@ -53,16 +53,16 @@ def suitable(file: str, name: str, version: str) -> bool:
     """Whether a file is of this package and version, and for Linux or macOS."""
     try:
         if file.endswith(".whl"):
-            found, of_version, _, tags = parse_wheel_filename(file)
+            gathered, of_version, _, tags = parse_wheel_filename(file)
             possible = any(
                 tag.platform == "any" or "manylinux" in tag.platform or "macosx" in tag.platform
                 for tag in tags
             )
         else:
-            (found, of_version), possible = parse_sdist_filename(file), True
+            (gathered, of_version), possible = parse_sdist_filename(file), True
     except (InvalidWheelFilename, InvalidSdistFilename):
         return False
-    return possible and found == canonicalize_name(name) and str(of_version) == version
+    return possible and gathered == canonicalize_name(name) and str(of_version) == version
 
 
 def files_of(page: bytes) -> Iterator[tuple[str, str]]:
@@ -89,10 +89,10 @@ def lock() -> str:
         return sorted({digest for file, digest in listed if suitable(file, name, wanted[name])})
 
     with ThreadPoolExecutor(8) as pool:
-        found = dict(zip(wanted, pool.map(hashes, wanted), strict=True))
-    if missing := [name for name, digests in found.items() if not digests]:
+        gathered = dict(zip(wanted, pool.map(hashes, wanted), strict=True))
+    if missing := [name for name, digests in gathered.items() if not digests]:
         raise LookupError(f"the index has no file of the pinned versions of {', '.join(missing)}")
-    return _HEAD + "".join(_locked(name, version, found[name]) for name, version in wanted.items())
+    return _HEAD + "".join(_locked(name, version, gathered[name]) for name, version in wanted.items())
 
 
 def _locked(name: str, version: str, digests: Iterable[str]) -> str:
@@ -101,13 +101,13 @@ def _locked(name: str, version: str, digests: Iterable[str]) -> str:
 
 def read_hashes(text: str) -> dict[str, list[str]]:
     """The hashes of each package in the locked file."""
-    found: dict[str, list[str]] = {}
+    gathered: dict[str, list[str]] = {}
     for line in text.splitlines():
         if "==" in line and not line.startswith("#"):
-            digests = found.setdefault(canonicalize_name(line.partition("==")[0]), [])
+            digests = gathered.setdefault(canonicalize_name(line.partition("==")[0]), [])
         elif "--hash=sha256:" in line:
             digests.append(line.partition("sha256:")[2].strip(" \\"))
-    return found
+    return gathered
 
 
 # --- what is installed
@@ -144,7 +144,7 @@ def _purposes(purposes: set[str]) -> tuple[str, ...]:
 
 def closure(name: str, extra: str) -> set[str]:
     """What a package needs with an extra, and what that needs in turn, as far as it is installed."""
-    found: set[str] = set()
+    gathered: set[str] = set()
     waiting = [(name, extra)]
     seen: set[tuple[str, str]] = set()
     while waiting:
@@ -157,12 +157,12 @@ def closure(name: str, extra: str) -> set[str]:
         except metadata.PackageNotFoundError:
             continue
         if current[0] != name:
-            found.add(current[0])
+            gathered.add(current[0])
         for requirement in map(Requirement, listed):
             if requirement.marker is None or requirement.marker.evaluate({"extra": current[1]}):
                 needed = canonicalize_name(requirement.name)
                 waiting += [(needed, more) for more in ("", *requirement.extras)]
-    return found
+    return gathered
 
 
 def licence_of(name: str) -> str:

@@ -42,8 +42,8 @@ def run(first: int, count: int, failures: list[int], failed: int) -> Entry:
 
 def test_counts_are_added_up_and_failures_stay_open_until_they_are_mended(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "none", [run(0, 1000, [3, 4], 2), run(10, 234, [], 5)])
-    found = [Found("model", "was wrong", "Mended", (3,)), Found("model", "is wrong", "", (4,))]
-    page = reliability_page(ledger, found)
+    findings = [Found("model", "was wrong", "Mended", (3,)), Found("model", "is wrong", "", (4,))]
+    page = reliability_page(ledger, findings)
     (row,) = [line for line in page.splitlines() if line.startswith("| `model` |") and "Qdrant" in line]
     assert "| 1,234 operations | 1,000,000 | 6 |" in row
     assert "| `model` | is wrong | **not mended yet** |" in page

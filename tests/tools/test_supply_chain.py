@@ -77,7 +77,7 @@ def test_the_bill_names_what_searching_needs() -> None:
     assert numpy["properties"] == [{"name": "file:sha256", "value": "f" * 64}]
 
 
-def test_licences_are_told() -> None:
+def test_licences_are_listed() -> None:
     table = licence_table(
         [Package("a", "1", "MIT", ("search",)), Package("b", "2", "not said", ("dev", "docs"))]
     )

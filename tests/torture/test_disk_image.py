@@ -42,8 +42,8 @@ def test_what_is_not_synced_may_be_there_or_not() -> None:
 
 def test_blocks_come_in_any_order() -> None:
     content = b"x" * BLOCK + b"y" * BLOCK
-    found = {dict(image)["a"] for image in images([*SYNCED, call("W", 7, 0, first=content)])}
-    assert found == {b"one", content, b"x" * BLOCK, b"one" + bytes(BLOCK - 3) + b"y" * BLOCK}
+    contents = {dict(image)["a"] for image in images([*SYNCED, call("W", 7, 0, first=content)])}
+    assert contents == {b"one", content, b"x" * BLOCK, b"one" + bytes(BLOCK - 3) + b"y" * BLOCK}
     assert {dict(image)["a"] for image in images([*SYNCED, call("T", 7, 1)])} == {b"one", b"o"}
 
 

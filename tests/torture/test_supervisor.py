@@ -17,7 +17,7 @@ from tests.torture.bad_scenarios import SCENARIOS
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
 def test_what_becomes_of_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "START_SECONDS", 60.0)
-    found = {}
+    messages = {}
     with Worker(tmp_path, shimmed=False, programme="tests.torture.bad_scenarios") as worker:
         for kind, scenario in SCENARIOS.items():
             tally = Tally()
@@ -26,12 +26,12 @@ def test_what_becomes_of_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert tally.trials == 3
             assert tally.seen[f"{kind} trials"] >= 2
             assert {failure["seed"] for failure in tally.failures} == {1}
-            found[kind] = tally.failures[0]["what"]
-    assert found["dying"] == "the process died: SIGSEGV"
-    assert found["hanging"].startswith("took more than")
-    assert found["greedy"].startswith("MemoryError")
-    assert found["raising"].startswith("KeyError at bad_scenarios.py:")
-    assert found["failing"] == "it does not hold"
+            messages[kind] = tally.failures[0]["what"]
+    assert messages["dying"] == "the process died: SIGSEGV"
+    assert messages["hanging"].startswith("took more than")
+    assert messages["greedy"].startswith("MemoryError")
+    assert messages["raising"].startswith("KeyError at bad_scenarios.py:")
+    assert messages["failing"] == "it does not hold"
 
 
 def made(first: int, following: int, failures: int = 0, date: str = "2026-11-18") -> Entry:
