@@ -48,7 +48,7 @@ def patience() -> Iterator[None]:
 
 
 def add_node(cluster: Any, **options: Any) -> None:
-    """Add a node, whose ports are known: for those that they choose, its parts wait for a few seconds only."""
+    """Add a node whose ports are known: for those that its parts choose, it waits a few seconds only."""
     with contextlib.ExitStack() as sockets:
         taken = [sockets.enter_context(socket.socket()) for _ in PORTS]
         for each in taken:
