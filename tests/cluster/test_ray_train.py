@@ -11,7 +11,6 @@ import pytest
 from genius.cluster.connection import Layout
 from genius.cluster.ray_train import run_together
 from genius.errors import InputError
-from tests.cluster.conftest import NODE
 from tests.train.processes import losses
 
 torch = pytest.importorskip("torch")
@@ -41,7 +40,7 @@ def train(folder: Path, broken: Path | None = None) -> None:
     quadratic.run(folder)
 
 
-def test_workers_of_a_cluster_take_the_steps_of_one_process(cluster: Any, ray: Any, tmp_path: Path) -> None:
+def test_workers_of_a_cluster_take_the_steps_of_one_process(ray: Any, tmp_path: Path) -> None:
     train(tmp_path / "alone")
     run_together(functools.partial(train, tmp_path / "together"), Layout(2, 1), tmp_path / "ray")
     assert losses(tmp_path / "together") == pytest.approx(losses(tmp_path / "alone"), rel=1e-3)
@@ -64,4 +63,3 @@ def refuse() -> None:
 def test_what_is_wrong_with_the_data_is_the_same_sentence(ray: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the tree has no queries"):
         run_together(refuse, Layout(1, 1), tmp_path / "ray")
-    assert NODE["num_cpus"] == 1

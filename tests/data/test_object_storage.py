@@ -11,7 +11,7 @@ from genius.data.object_storage import ImageInObject, ObjectStorage, url_of
 from genius.data.read import read
 from genius.errors import InputError
 from genius.index.entries import entry_of, item_of, must_be_kept
-from tests.data.test_chunks import in_chunks, whole, write_parquet, write_tables, write_tars
+from tests.data.chunk_sources import in_chunks, whole, write_parquet, write_tables, write_tars
 
 pytest.importorskip("pyarrow")
 
@@ -49,11 +49,11 @@ def test_images_in_shards_are_read_from_where_they_are(tmp_path: Path) -> None:
     shards = write_tars(tmp_path)
     stored, local = whole(read(f"file://{shards}"))[0], whole(read(shards))[0]
     assert [(item.id, item.text) for item in stored] == [(item.id, item.text) for item in local]
-    for one, other in zip(stored, local, strict=True):
-        assert one.image is not None and other.image is not None
-        assert one.image.read() == other.image.read()
-        entry = entry_of(one, b"")
-        assert not must_be_kept(one.image) and item_of(entry, tmp_path) == one
+    for item, other in zip(stored, local, strict=True):
+        assert item.image is not None and other.image is not None
+        assert item.image.read() == other.image.read()
+        entry = entry_of(item, b"")
+        assert not must_be_kept(item.image) and item_of(entry, tmp_path) == item
     assert isinstance(stored[0].image, ImageInObject)
     shutil.rmtree(shards)
     with pytest.raises(InputError, match=r"file:///.*0.tar cannot be read"):

@@ -116,8 +116,8 @@ def _running_cluster() -> str | None:
     """The address of the cluster that was started last on this machine, if Ray knows of one."""
     from ray._private import services
 
-    found: str | None = services.get_ray_address_from_environment(AUTO, None)
-    return None if found == "local" else found
+    address: str | None = services.get_ray_address_from_environment(AUTO, None)
+    return None if address == "local" else address
 
 
 def _answers(address: str) -> bool:

@@ -65,7 +65,7 @@ class ChunkJob:
 
 
 @dataclass(frozen=True)
-class Failure:
+class ChunkFailure:
     """What could not be read (without an id) or encoded, and where it is."""
 
     id: str | None
@@ -179,7 +179,7 @@ class _ChunkWriter:
 
     def _fail(self, id: str | None, error: InputError) -> None:
         path = None if error.path is None else str(error.path)
-        failure = Failure(id, error.reason, path, error.line)
+        failure = ChunkFailure(id, error.reason, path, error.line)
         if self._job.strict:
             raise failure.error
         self._failures.write(orjson.dumps(astuple(failure), default=str) + b"\n")
@@ -195,8 +195,8 @@ def _disk_errors(folder: Path) -> Iterator[None]:
         raise OSError(number, os.strerror(number), str(folder)) from error
 
 
-def read_failures(path: Path) -> Iterator[Failure]:
+def read_failures(path: Path) -> Iterator[ChunkFailure]:
     """What could not be read or encoded of the chunk at `path`."""
     with (path / FAILURES).open("rb") as lines:
         for line in lines:
-            yield Failure(*orjson.loads(line))
+            yield ChunkFailure(*orjson.loads(line))

@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any, Self
 
-import genius
+from genius import __version__
 from genius.cluster.build import Assignment, ChunkEncoder, WorkerSettings
 from genius.cluster.connection import Layout
 from genius.errors import GeniusError, InputError
@@ -35,13 +35,13 @@ class WorkerProcess:
 
     def open(self) -> tuple[str, str] | None:
         """Open the model; what is wrong, if anything is."""
-        if genius.__version__ != self._version:
-            found = f"has genius {genius.__version__}, and the driver {self._version}: install the same"
-            return GeniusError.__name__, _on_this_machine(found)
+        if __version__ != self._version:
+            versions = f"has genius {__version__}, and the driver {self._version}: install the same"
+            return GeniusError.__name__, _on_this_machine(versions)
         try:
             self._encoder = ChunkEncoder(self._settings)
         except GeniusError as error:
-            return _told(error)
+            return _described(error)
         return None
 
     def run(self, assignment: Assignment) -> Iterator[News]:
@@ -50,10 +50,10 @@ class WorkerProcess:
         try:
             yield from self._encoder.run(assignment)
         except GeniusError as error:
-            yield _told(error)
+            yield _described(error)
 
 
-def _told(error: GeniusError) -> tuple[str, str]:
+def _described(error: GeniusError) -> tuple[str, str]:
     kind = InputError if isinstance(error, InputError) else GeniusError
     return kind.__name__, _on_this_machine(str(error))
 
@@ -62,8 +62,8 @@ def _on_this_machine(message: str) -> str:
     return f"{message} (on {socket.gethostname()})"
 
 
-def _raise(told: tuple[str, str]) -> None:
-    kind, message = told
+def _raise(problem: tuple[str, str]) -> None:
+    kind, message = problem
     raise InputError(message) if kind == InputError.__name__ else GeniusError(message)
 
 
@@ -121,20 +121,20 @@ class RayWorkers:
         busy = len(self._running) + len(self._idle) + len(self._opening)
         missing = min(self.size - busy, len(self._waiting) - len(self._opening))
         for _ in range(missing):
-            worker = self._kind.remote(self._settings, genius.__version__)
+            worker = self._kind.remote(self._settings, __version__)
             self._opening[worker.open.remote()] = worker
 
     def _opened(self, news: Any) -> None:
         worker = self._opening.pop(news)
         try:
-            told = self._ray.get(news)
+            problem = self._ray.get(news)
         except self._ray.exceptions.RayError as error:
             self._failed_starts += 1
             if self._failed_starts >= TRIES:
                 raise GeniusError(f"no worker can be started: {_cause(error)}") from error
             return
-        if told is not None:
-            _raise(told)
+        if problem is not None:
+            _raise(problem)
         self._failed_starts = 0
         self._idle.append(worker)
 

@@ -30,10 +30,10 @@ _BLOCK = 1 << 22
 
 def url_of(source: Path | str) -> str | None:
     """The URL that a source is, also if it was taken for a path, without a double slash; None for paths."""
-    found = _URL.fullmatch(str(source))
-    if found is None:
+    match = _URL.fullmatch(str(source))
+    if match is None:
         return None
-    scheme, rest = found.groups()
+    scheme, rest = match.groups()
     return f"file:///{rest}" if scheme == "file" else f"{scheme}://{rest}"
 
 
@@ -41,10 +41,10 @@ def _file_system(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path there. Raises InputError."""
     fs = require("pyarrow.fs", "parquet", "reading object storage")
     try:
-        found: tuple[Any, str] = fs.FileSystem.from_uri(url)
+        system_and_path: tuple[Any, str] = fs.FileSystem.from_uri(url)
     except (OSError, ValueError) as error:
         raise _unreadable(url, error) from error
-    return found
+    return system_and_path
 
 
 def _unreadable(url: str, error: Exception) -> InputError:
@@ -117,11 +117,11 @@ class ObjectStorage(Collection):
         system, path = _file_system(self.url)
         fs = require("pyarrow.fs", "parquet", "reading object storage")
         try:
-            found = system.get_file_info(path)
-            if found.type == fs.FileType.Directory:
+            info = system.get_file_info(path)
+            if info.type == fs.FileType.Directory:
                 listed = system.get_file_info(fs.FileSelector(path))
             else:
-                listed = [found] if found.type == fs.FileType.File else []
+                listed = [info] if info.type == fs.FileType.File else []
         except OSError as error:
             raise _unreadable(self.url, error) from error
         prefix = self.url[: self.url.rindex(path)] if path in self.url else self.url.split("://")[0] + "://"
