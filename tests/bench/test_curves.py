@@ -54,7 +54,7 @@ def test_a_world_grows_by_items_like_its_own(world: World, tmp_path: Path) -> No
     rows = np.arange(1500)
     np.testing.assert_array_equal(grown.item_codes(rows[:700]), world.item_codes(rows[:700]))
     near = grown.item_embeddings(rows[700:]) @ world.item_embeddings(rows[:700]).T
-    assert (near.max(axis=1) > 0.8).all()
+    assert (near.max(axis=1) > 0.7).all() and near.max(axis=1).mean() > 0.9
     shares = [
         np.bincount(part.item_codes(np.arange(len(part)))[:, 0], minlength=3) / len(part)
         for part in (world, grown)

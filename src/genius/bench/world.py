@@ -236,11 +236,12 @@ def grown_world(world: World, quantizer: Quantizer, count: int, folder: Path, se
 
 
 def _jittered(vectors: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Vectors [n, width] with noise in proportion to their lengths."""
-    noise = random.normal(size=vectors.shape).astype(np.float32) * np.float32(
-        NOISE * vectors.shape[1] ** -0.5
-    )
-    return np.asarray(vectors + noise * np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+    """Vectors [n, width] with noise, of the lengths that they had."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    noise = random.normal(size=vectors.shape) * NOISE * vectors.shape[1] ** -0.5
+    noisy = vectors + noise * lengths
+    noisy *= lengths / np.maximum(np.linalg.norm(noisy, axis=1, keepdims=True), 1e-9)
+    return np.asarray(noisy, np.float32)
 
 
 def world_of_index(index: Index, queries: int, seed: int = 0) -> World:
