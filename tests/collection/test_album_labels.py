@@ -62,3 +62,9 @@ def test_words_name_what_sets_a_group_apart() -> None:
     names = names_by_words(groups, everything, words, vocabulary)
     assert [options[0] for options in names] == ["Dogs", "Trains and boats"]
     assert len(VOCABULARY) > 400 and len(set(VOCABULARY)) == len(VOCABULARY)
+
+
+def test_a_group_that_is_the_whole_collection_is_named_by_what_it_shows() -> None:
+    words = np.eye(4)[:, :3] + 0.5  # every image is a little like every word
+    whole = np.array([[0.2, 0.9, 0.1]])
+    assert names_by_words(whole, whole[0], words, ["people", "dogs", "trains", "boats"])[0][0] == "Dogs"

@@ -211,14 +211,18 @@ def names_by_words(
 
     Args:
         groups: the mean embedding of each group [groups, width].
-        everything: the mean embedding of the collection [width].
+        everything: the mean embedding of the collection [width]; a group that is all of it is compared with
+            the words' own mean.
         words: the embeddings of the words [words, width].
         vocabulary: the words.
     """
     centred = words - words.mean(0)
     centred /= np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12)
+    all_scores = (groups - everything) @ words.T
+    whole = np.linalg.norm(groups - everything, axis=1) < 1e-6 * np.linalg.norm(everything)
+    all_scores[whole] = groups[whole] @ (words - words.mean(0)).T
     named = []
-    for scores in (groups - everything) @ words.T:
+    for scores in all_scores:
         order = np.argsort(-scores, kind="stable").tolist()
         chosen: list[int] = []
         for place in order[:CANDIDATES]:

@@ -15,10 +15,12 @@ from genius.collection.partition import partition
 from genius.collection.vocabulary import VOCABULARY
 from genius.collection.words import word_vectors
 from genius.data.records import MODALITIES, Item, Modality
+from genius.display import numbered
 from genius.errors import InputError
 from genius.index.catalogue import Catalogue
 from genius.index.entries import item_of
 from genius.index.hits import item_to_dict
+from genius.index.near_misses import EMPTY
 from genius.index.snapshot import Snapshot
 
 MAX_ALBUMS = 1000
@@ -105,7 +107,7 @@ def find_albums(
     """
     check_number(n, MAX_ALBUMS)
     if not len(snapshot):
-        return Albums((), ("the index is empty: add items first",))
+        return Albums((), (EMPTY,))
     members = Members.of(snapshot).in_order_of_meaning()
     ids = catalogue.ids()
     maker = _AlbumMaker(
@@ -117,7 +119,7 @@ def find_albums(
     )
     made = maker.make(np.arange(len(members)), n, nested=True, like=_earlier_groups(maker.ids, like))
     few = len(made) < n
-    notes = (f"there are {len(members):,} items, which make {len(made):,} albums",) if few else ()
+    notes = (f"{numbered(len(members), 'item')} gave only {numbered(len(made), 'album')}",) if few else ()
     return Albums(made, notes)
 
 
