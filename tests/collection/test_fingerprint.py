@@ -65,7 +65,7 @@ def face(mouth: str) -> Image.Image:
     for left in (75, 140):
         draw.ellipse((left, 80, left + 25, 120), fill="#664500")
     if mouth == "open":
-        draw.ellipse((100, 150, 140, 195), fill="#664500")
+        draw.ellipse((70, 130, 170, 210), fill="#664500")
     else:
         draw.line((90, 170, 150, 170), fill="#664500", width=8)
     return image

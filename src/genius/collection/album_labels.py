@@ -15,8 +15,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from genius.data.records import Item
+
 PHRASE = 3
 """A phrase has at most so many words."""
+TITLES = ("title", "name", "caption", "description")
+"""Metadata that tell what an item is."""
 MIN_TEXTS, MIN_SHARE = 3, 0.25
 """A group is named by its texts if it has so many of them, and this share of its items has one."""
 MIN_COVERAGE = 0.15
@@ -113,6 +117,12 @@ def singular(word: str) -> str:
     if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
         return word[:-1]
     return word
+
+
+def naming_text(item: Item) -> str | None:
+    """What tells what an item is: its text, or a title among its metadata."""
+    titles = (item.metadata.get(key) for key in TITLES)
+    return item.text or next((title for title in titles if isinstance(title, str) and title), None)
 
 
 def names_by_texts(texts: Sequence[str], size: int, background: PhraseCounts) -> list[str]:

@@ -8,7 +8,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from genius.collection.album_labels import counted, distinct, names_by_texts, names_by_words
+from genius.collection.album_labels import (
+    counted,
+    distinct,
+    names_by_texts,
+    names_by_words,
+    naming_text,
+)
 from genius.collection.members import Members
 from genius.collection.near_links import project
 from genius.collection.partition import partition
@@ -213,7 +219,7 @@ class _AlbumMaker:
     def _labels(self, groups: Sequence[np.ndarray]) -> list[str]:
         """A name for each group of rows."""
         sampled = [group[:: max(1, len(group) // TEXTS)] for group in groups]
-        texts = [[item.text for item in self._items(rows) if item.text] for rows in sampled]
+        texts = [[text for item in self._items(rows) if (text := naming_text(item))] for rows in sampled]
         background = counted(text for several in texts for text in several)
         names = [
             names_by_texts(several, len(rows), background)

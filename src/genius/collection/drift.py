@@ -15,7 +15,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from genius.collection.album_labels import counted, distinct, names_by_texts, names_by_words
+from genius.collection.album_labels import (
+    counted,
+    distinct,
+    names_by_texts,
+    names_by_words,
+    naming_text,
+)
 from genius.collection.cell_changes import CellChange, CellTable, ChangeKind
 from genius.collection.code_errors import CodeErrors, compare_errors, evenly
 from genius.collection.members import Members
@@ -218,12 +224,12 @@ def _labels(
     if not cells:
         return []
     sampled = [(side, rows[evenly(len(rows), TEXTS)]) for side, rows in cells]
-    texts = [[item.text for item in side.items(rows) if item.text] for side, rows in sampled]
+    texts = [[text for item in side.items(rows) if (text := naming_text(item))] for side, rows in sampled]
     everyone = [
-        item.text
+        text
         for side in (old, new)
         for item in side.items(evenly(len(side.members), 5 * TEXTS))
-        if item.text
+        if (text := naming_text(item))
     ]
     background = counted([*everyone, *(text for several in texts for text in several)])
     names = [

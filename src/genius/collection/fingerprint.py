@@ -48,8 +48,10 @@ FINE = 32
 """Cells along each side of the finer grid."""
 SAME_CELL = 20.0
 """So much may a cell's brightness differ from all those around it in a copy, of 256;"""
-DIFFERING_CELLS, DIFFERING_IN_CROPS = 0.02, 0.03
+DIFFERING_CELLS, DIFFERING_IN_CROPS = 0.03, 0.05
 """in this share of cells more, also of a crop, whose cells are not quite those of a window."""
+CROPPED_BITS = 4
+"""Of a crop, so many more bits of a window may differ than of the whole."""
 BRIGHT, SATURATED = 170, 250
 """In a copy with another contrast, a bright cell may be all white in the other image."""
 SIDE = 256
@@ -158,27 +160,31 @@ def _differing(bits: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def _agree(one: Fingerprint, other: Fingerprint) -> bool:
-    """Whether two images agree cell by cell: the whole of one, and the window of the other most like it."""
+    """Whether two images agree cell by cell: as they are, or the whole of one with the window of the other
+    that is most like it, if that is about as like it as the whole."""
+    if _differing_cells(one.cells[0], other.cells[0], moved=False) <= DIFFERING_CELLS:
+        return True
     of_other, of_one = _differing(one.bits[0], other.bits), _differing(one.bits, other.bits[:1])
-    if of_other.min() <= of_one.min():
-        window = int(of_other.argmin())
-        differing = _differing_cells(one.cells[0], other.cells[window])
+    if min(of_other[1:].min(), of_one[1:].min()) > of_other[0] + CROPPED_BITS:
+        return False
+    if of_other[1:].min() <= of_one[1:].min():
+        pair = one.cells[0], other.cells[1 + int(of_other[1:].argmin())]
     else:
-        window = int(of_one.argmin())
-        differing = _differing_cells(one.cells[window], other.cells[0])
-    return differing <= (DIFFERING_IN_CROPS if window else DIFFERING_CELLS)
+        pair = one.cells[1 + int(of_one[1:].argmin())], other.cells[0]
+    return _differing_cells(*pair, moved=True) <= DIFFERING_IN_CROPS
 
 
-def _differing_cells(cells: np.ndarray, others: np.ndarray) -> float:
-    """The share of cells that are not about as bright as one of those around them in the other grid, or the
-    other way round, but for brightness and contrast of the whole."""
+def _differing_cells(cells: np.ndarray, others: np.ndarray, *, moved: bool) -> float:
+    """The share of cells that are not about as bright in the other grid, but for brightness and contrast of
+    the whole; if one grid may be `moved` a little, as bright as one of the cells around, and the reverse."""
     grid, other = cells.astype(np.float32), others.astype(np.float32)
     both = (grid < SATURATED) & (other < SATURATED)
     gain = 1.0
-    if both.mean() > DIFFERING_IN_CROPS and other[both].std() > FLAT:
+    if both.mean() > DIFFERING_CELLS and other[both].std() > FLAT:
         gain = float(grid[both].std() / other[both].std())
         other = gain * (other - other[both].mean()) + grid[both].mean()
-    differing = np.maximum(_beyond_neighbours(grid, other), _beyond_neighbours(other, grid)) > SAME_CELL
+    by = np.maximum(_beyond_neighbours(grid, other), _beyond_neighbours(other, grid))
+    differing = (by if moved else np.abs(grid - other)) > SAME_CELL
     if abs(gain - 1) > 0.1:
         differing &= (np.maximum(cells, others) < SATURATED) | (np.minimum(cells, others) < BRIGHT)
     return float(differing.mean())
