@@ -51,13 +51,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=0, help="processes that encode (default: all cores)")
     add_sample_size(parser, 300)
     add_split(parser)
+    parser.add_argument("--dataset", help="only the collections of this data set; queries of all the others")
     options = parser.parse_args()
     split, tree = check_split(parser, options), Tree(options.tree)
     most, model = options.queries or None, Model.open(options.model)
     measured = [
         measure(tree, model, split, task, most, options.workers or cores())
         for task in tree.tasks(split)
-        if task.number in TASKS
+        if task.number in TASKS and options.dataset in (None, task.dataset)
     ]
     measured = [part for part in measured if part.answers and part.nothing]
     if not measured:

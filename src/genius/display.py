@@ -154,3 +154,12 @@ def shortened(text: str | None, letters: int = 70) -> str:
     """A text on one line, of at most `letters` characters."""
     line = " ".join((text or "").split())
     return line if len(line) <= letters else line[: letters - 1] + "…"
+
+
+def numbered(count: int, noun: str) -> str:
+    """A count with its noun, which takes an s for its plural.
+
+    >>> numbered(1, "item"), numbered(2000, "item")
+    ('1 item', '2,000 items')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

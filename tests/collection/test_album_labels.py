@@ -7,8 +7,9 @@ import doctest
 import numpy as np
 
 from genius.collection import album_folder, album_labels
-from genius.collection.album_labels import counted, distinct, names_by_texts, names_by_words
+from genius.collection.album_labels import counted, distinct, names_by_texts, names_by_words, naming_text
 from genius.collection.vocabulary import VOCABULARY
+from genius.data.records import ImageBytes, Item
 
 DOGS = ["A brown dog runs on the beach.", "Two dogs play", "The dog sleeps", "A dog and a ball", "Dogs swim"]
 SIGNS = ["A stop sign", "a red stop sign at night", "The stop sign is bent", "A stop sign and a tree"]
@@ -62,3 +63,16 @@ def test_words_name_what_sets_a_group_apart() -> None:
     names = names_by_words(groups, everything, words, vocabulary)
     assert [options[0] for options in names] == ["Dogs", "Trains and boats"]
     assert len(VOCABULARY) > 400 and len(set(VOCABULARY)) == len(VOCABULARY)
+
+
+def test_a_group_that_is_the_whole_collection_is_named_by_what_it_shows() -> None:
+    words = np.eye(4)[:, :3] + 0.5  # every image is a little like every word
+    whole = np.array([[0.2, 0.9, 0.1]])
+    assert names_by_words(whole, whole[0], words, ["people", "dogs", "trains", "boats"])[0][0] == "Dogs"
+
+
+def test_an_item_without_text_is_named_by_a_title_among_its_metadata() -> None:
+    image = ImageBytes(b"")
+    assert naming_text(Item("1", "a text", metadata={"title": "another"})) == "a text"
+    assert naming_text(Item("2", image=image, metadata={"title": "", "name": "flag"})) == "flag"
+    assert naming_text(Item("3", image=image, metadata={"name": 7})) is None

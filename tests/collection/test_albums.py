@@ -107,7 +107,7 @@ def test_none_one_and_few_items(tmp_path: Path) -> None:
         index.add([Item("one", "a lonely text")])
         albums = index.albums(5)
         assert [album.ids for album in albums] == [("one",)]
-        assert albums.notes == ("there are 1 items, which make 1 albums",)
+        assert albums.notes == ("1 item gave only 1 album",)
         index.add([Item("two", "another text")])
         assert sorted(len(album) for album in index.albums(5)) == [1, 1]
 

@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image, ImageEnhance
+from PIL import Image, ImageDraw, ImageEnhance
 
 from genius.collection.fingerprint import Fingerprint, copies, fingerprint, fingerprint_of
 from genius.data.records import ImageBytes
@@ -55,6 +55,29 @@ def test_other_shots_and_other_colours_are_no_copies(seed: int) -> None:
         scene(seed + 100, 300, 200),
     ]
     assert not len(copies([fingerprint_of(shot) for shot in shots]))
+
+
+def face(mouth: str) -> Image.Image:
+    """A drawing on white; faces differ in the mouth alone."""
+    image = Image.new("RGB", (240, 240), "white")
+    draw = ImageDraw.Draw(image)
+    draw.ellipse((20, 20, 220, 220), fill="#ffcc4d")
+    for left in (75, 140):
+        draw.ellipse((left, 80, left + 25, 120), fill="#664500")
+    if mouth == "open":
+        draw.ellipse((70, 130, 170, 210), fill="#664500")
+    else:
+        draw.line((90, 170, 150, 170), fill="#664500", width=8)
+    return image
+
+
+def test_drawings_that_differ_in_a_detail_are_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawings = [face("open"), face("closed"), face("open").resize((72, 72))]
+    prints = [*map(fingerprint_of, drawings), read(encoded(face("closed"), "JPEG", quality=40))]
+    assert copies(prints).tolist() == [[0, 2], [1, 3]]
+    for name in ("DIFFERING_CELLS", "DIFFERING_IN_CROPS"):
+        monkeypatch.setattr(f"genius.collection.fingerprint.{name}", 1.0)
+    assert len(copies(prints)) == 6, "on the coarse grid all are alike"
 
 
 def test_flat_images_are_compared_by_their_colour() -> None:

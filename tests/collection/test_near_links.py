@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from genius.collection import near_links
+from genius.collection.members import Members
 from genius.collection.near_links import groups_of, project, strongest
 from tests.collection.world import WIDTH, clusters, members_of, unit
 
@@ -45,6 +46,20 @@ def test_what_hangs_together_is_what_brute_force_finds(cell: int, monkeypatch: p
     for least in (0.9, 0.95, 0.98):
         ours, theirs = (links.similarities >= least).sum(), (expected.similarities >= least - 1e-4).sum()
         assert ours >= 0.99 * theirs
+
+
+def test_small_cells_are_joined_as_long_as_they_have_the_first_code_in_common() -> None:
+    """Each item is compared with the means of all cells: these may not be as many as items are."""
+    random = np.random.default_rng(7)
+    codes = np.stack([np.repeat([0, 1, 2], [3000, 100, 2000]), random.integers(0, 2000, 5100)], axis=1)
+    codes = codes[np.lexsort(codes.T[::-1])].astype(np.uint16)
+    rows = np.ones((len(codes), WIDTH), np.int8)
+    members = Members(np.arange(len(codes)), np.zeros(len(codes), np.uint8), codes, 0, rows)
+    cells = near_links._cells(members)
+    assert {0, 3000, 3100} <= set(cells.tolist()) and cells[-1] == len(codes)
+    sizes = np.diff(cells)
+    assert sizes.max() <= near_links.CELL and len(sizes) < 2 * len(codes) / near_links.CELL
+    assert len(members.cells(near_links.CELL, first_level=0)) > 1000, "as prefixes alone they are many"
 
 
 def test_many_equal_items_are_one_group(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def test_few_items_and_bad_numbers(tmp_path: Path) -> None:
     with open_world(tmp_path / "index", [], {"one": np.ones(WIDTH)}) as index:
         assert not len(index.outliers())
         index.add([Item("one", "a text")])
-        assert index.outliers().notes == ("there are 1 items: none is odd among so few",)
+        assert index.outliers().notes == ("the index has only 1 item: none is odd among so few",)
         for n in (0, -3, 10_001):
             with pytest.raises(InputError, match="n must be a number from 1 to 10,000"):
                 index.outliers(n)

@@ -106,9 +106,7 @@ def test_merged_it_finds_what_one_index_finds(
         "merge", parts[0], index, "-o", tmp_path / "twice"
     )
     output = run("merge", parts[0], index, "-o", tmp_path / "twice", "--prefer", "newer").output
-    assert (
-        "note: 7 ids were in more than one index: '0.png', '1.png'" in output and "the newer item" in output
-    )
+    assert "note: in more than one index: 7 ids, '0.png', '1.png'" in output and "the newer item" in output
     assert "exists already" in refused("merge", *parts, "-o", tmp_path / "twice")
     assert "unknown preference" in refused("merge", *parts, "-o", tmp_path / "new", "--prefer", "best")
     assert "two indexes or more" in refused("merge", index, "-o", tmp_path / "new")
@@ -144,7 +142,7 @@ def test_an_export_read_back_is_the_same_index(
     assert "exists already" in refused("export", index, out)
 
     printed = run("export", index, tmp_path / name).output
-    assert "12 images are not below" in printed and "--root /" in printed
+    assert "12 images outside of the table's folder" in printed and "--root /" in printed
     run(
         "index",
         tmp_path / name,

@@ -229,7 +229,7 @@ def test_blocks_make_no_difference(
 def test_what_others_add_is_found_at_once(model: Model, tmp_path: Path) -> None:
     reader = Index.create(tmp_path / "index", model)
     assert reader.search("red") == []
-    assert reader.search("red").notes == ("the index is empty",)
+    assert reader.search("red").notes == ("the index is empty: add items first",)
     with Index.open(reader.path, model) as writer:
         writer.add([Item("a", "A red square.")])
         assert ids_and_codes(reader.search("red")) == ids_and_codes(writer.search("red")) != []

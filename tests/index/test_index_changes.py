@@ -252,7 +252,7 @@ def test_what_is_changed_twice_at_once_is_changed_twice(index: MadeUpIndex) -> N
     assert [fields(item) for item in index] == [("a", "three", None, {"n": 2})]
     assert index.remove("a") == 1
     assert index.search("three") == []
-    assert index.search("three").notes == ("the index is empty",)
+    assert index.search("three").notes == ("the index is empty: add items first",)
     index.close()
 
 

@@ -206,6 +206,8 @@ def test_what_cannot_be_merged(tmp_path: Path) -> None:
         merge([first, second], out)
     with pytest.raises(InputError, match="two indexes or more"):
         merge([first], out)
+    with pytest.raises(InputError, match="is named twice"):
+        merge([first, second, first], out)
     with pytest.raises(InputError, match="there is nothing here"):
         merge([first, tmp_path / "nowhere"], out)
     with pytest.raises(InputError, match="unknown preference 'last'"):

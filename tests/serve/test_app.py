@@ -112,7 +112,9 @@ def test_a_search_that_finds_nothing_says_what_was_perhaps_meant(serve: Serve, o
 
 def test_items_are_added_and_found_at_once(serve: Serve, own_index: Path) -> None:
     client = serve(own_index)
-    assert client.post("/search", json={"text": "red"}).json()["notes"] == ["the index is empty"]
+    assert client.post("/search", json={"text": "red"}).json()["notes"] == [
+        "the index is empty: add items first"
+    ]
     assert client.get("/codes").json()["count"] == 0
     items: list[dict[str, object]] = [
         {"id": "a/b c", "text": "A red square.", "metadata": {"price": 30}},

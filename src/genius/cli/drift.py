@@ -54,8 +54,10 @@ def drift(
 
     log_to_terminal()
     check_free(sheet)
-    if (new is None) == (since is None):
+    if new is None and since is None:
         raise InputError("compare with what? Give a second index, or a date with --since")
+    if new is not None and since is not None:
+        raise InputError("two indexes are compared as they are: leave out one of them, or --since")
     with Index.open(old, model) as opened:
         if new is None:
             drifted = opened.drift(since=since, by=by)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from genius.cli.collection import AsJson, IndexPath, ModelPath, Sheet, check_free, print_json, write_sheet
+from genius.cli.source import show_notes
 from genius.display import Table, shortened
 
 if TYPE_CHECKING:
@@ -53,11 +54,13 @@ def duplicates(
     from genius.collection.duplicates import duplicates_to_dict
     from genius.collection.sheets import duplicates_sheet
     from genius.index.index import Index
+    from genius.index.near_misses import EMPTY
     from genius.progress import log_to_terminal
 
     log_to_terminal()
     check_free(sheet)
     with Index.open(index, model) as opened:
+        show_notes([] if len(opened) else [EMPTY])
         groups = opened.duplicates(cast("Level | None", level), similarity=similarity)
         if as_json:
             print_json(duplicates_to_dict(groups, local=True))

@@ -9,6 +9,7 @@ import typer
 
 from genius.cli.collection import IndexPath, ModelPath
 from genius.cli.source import FailureFile, failure_file, show_failures, show_notes
+from genius.display import numbered
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +54,8 @@ def export(
     root = ""
     if report.absolute:
         root = " --root /"
-        show_notes([f"{report.absolute:,} images are not below {out.parent}, and named by their full paths"])
+        outside = numbered(report.absolute, "image")
+        show_notes([f"{outside} outside of the table's folder: named by full paths"])
     typer.echo(f"to read it back: genius index {out}{root} -m {name} -o INDEX")
     failed = show_failures((report.failures,), "could not be exported", has_option=True, listed_in=failures)
     if failed > report.items:

@@ -8,7 +8,8 @@ from typing import Annotated, cast
 import typer
 
 from genius.cli.collection import IndexPath, ModelPath, Where, check_free
-from genius.cli.source import SHOWN
+from genius.cli.source import SHOWN, show_notes
+from genius.display import numbered
 
 _Out = Annotated[Path, typer.Option("--out", "-o", help="The new index; nothing may stand there.")]
 
@@ -54,12 +55,8 @@ def merge(
     if report.collisions:
         named = ", ".join(map(repr, report.collisions[:SHOWN])) + (" …" * (len(report.collisions) > SHOWN))
         chosen = "the newer item" if prefer == "newer" else "the item of the first index"
-        typer.secho(
-            f"note: {len(report.collisions):,} ids were in more than one index: {named}; {chosen} of each "
-            "was taken",
-            fg="yellow",
-            err=True,
-        )
+        count = numbered(len(report.collisions), "id")
+        show_notes([f"in more than one index: {count}, {named}; {chosen} of each was taken"])
     with Index.open(out, used) as made:
         made.calibrate()  # so that no search waits for it
 

@@ -7,6 +7,8 @@ from typing import Annotated, cast
 import typer
 
 from genius.cli.collection import AsJson, IndexPath, ModelPath, Sheet, check_free, print_json, write_sheet
+from genius.cli.source import show_notes
+from genius.display import numbered
 
 
 def register(app: typer.Typer) -> None:
@@ -42,6 +44,7 @@ def sample(
     from genius.collection.sheets import sample_sheet
     from genius.errors import InputError
     from genius.index.index import Index
+    from genius.index.near_misses import EMPTY
 
     chosen = {"spread": spread, "typical": typical, "per-cell": per_cell}
     if sum(chosen.values()) > 1:
@@ -51,7 +54,8 @@ def sample(
     with Index.open(index, model) as opened:
         items = opened.sample(n, kind, seed=seed)
         if len(items) < n:
-            typer.secho(f"note: the index has {len(items):,} items, and these are all", fg="yellow", err=True)
+            note = f"the index has only {numbered(len(items), 'item')}: these are all"
+            show_notes([note if items else EMPTY])
         if as_json:
             print_json(sample_to_dict(items, kind, seed, local=True))
         else:

@@ -15,8 +15,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from genius.data.records import Item
+
 PHRASE = 3
 """A phrase has at most so many words."""
+TITLES = ("title", "name", "caption", "description")
+"""Metadata that tell what an item is."""
 MIN_TEXTS, MIN_SHARE = 3, 0.25
 """A group is named by its texts if it has so many of them, and this share of its items has one."""
 MIN_COVERAGE = 0.15
@@ -115,6 +119,12 @@ def singular(word: str) -> str:
     return word
 
 
+def naming_text(item: Item) -> str | None:
+    """What tells what an item is: its text, or a title among its metadata."""
+    titles = (item.metadata.get(key) for key in TITLES)
+    return item.text or next((title for title in titles if isinstance(title, str) and title), None)
+
+
 def names_by_texts(texts: Sequence[str], size: int, background: PhraseCounts) -> list[str]:
     """Names for a group of `size` items of which these texts are known, the best first; none if they name
     nothing.
@@ -211,14 +221,18 @@ def names_by_words(
 
     Args:
         groups: the mean embedding of each group [groups, width].
-        everything: the mean embedding of the collection [width].
+        everything: the mean embedding of the collection [width]; a group that is all of it is compared with
+            the words' own mean.
         words: the embeddings of the words [words, width].
         vocabulary: the words.
     """
     centred = words - words.mean(0)
     centred /= np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12)
+    all_scores = (groups - everything) @ words.T
+    whole = np.linalg.norm(groups - everything, axis=1) < 1e-6 * np.linalg.norm(everything)
+    all_scores[whole] = groups[whole] @ (words - words.mean(0)).T
     named = []
-    for scores in (groups - everything) @ words.T:
+    for scores in all_scores:
         order = np.argsort(-scores, kind="stable").tolist()
         chosen: list[int] = []
         for place in order[:CANDIDATES]:

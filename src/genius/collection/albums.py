@@ -8,17 +8,25 @@ from typing import Any, overload
 
 import numpy as np
 
-from genius.collection.album_labels import counted, distinct, names_by_texts, names_by_words
+from genius.collection.album_labels import (
+    counted,
+    distinct,
+    names_by_texts,
+    names_by_words,
+    naming_text,
+)
 from genius.collection.members import Members
 from genius.collection.near_links import project
 from genius.collection.partition import partition
 from genius.collection.vocabulary import VOCABULARY
 from genius.collection.words import word_vectors
 from genius.data.records import MODALITIES, Item, Modality
+from genius.display import numbered
 from genius.errors import InputError
 from genius.index.catalogue import Catalogue
 from genius.index.entries import item_of
 from genius.index.hits import item_to_dict
+from genius.index.near_misses import EMPTY
 from genius.index.snapshot import Snapshot
 
 MAX_ALBUMS = 1000
@@ -105,7 +113,7 @@ def find_albums(
     """
     check_number(n, MAX_ALBUMS)
     if not len(snapshot):
-        return Albums((), ("the index is empty: add items first",))
+        return Albums((), (EMPTY,))
     members = Members.of(snapshot).in_order_of_meaning()
     ids = catalogue.ids()
     maker = _AlbumMaker(
@@ -117,7 +125,7 @@ def find_albums(
     )
     made = maker.make(np.arange(len(members)), n, nested=True, like=_earlier_groups(maker.ids, like))
     few = len(made) < n
-    notes = (f"there are {len(members):,} items, which make {len(made):,} albums",) if few else ()
+    notes = (f"{numbered(len(members), 'item')} gave only {numbered(len(made), 'album')}",) if few else ()
     return Albums(made, notes)
 
 
@@ -211,7 +219,7 @@ class _AlbumMaker:
     def _labels(self, groups: Sequence[np.ndarray]) -> list[str]:
         """A name for each group of rows."""
         sampled = [group[:: max(1, len(group) // TEXTS)] for group in groups]
-        texts = [[item.text for item in self._items(rows) if item.text] for rows in sampled]
+        texts = [[text for item in self._items(rows) if (text := naming_text(item))] for rows in sampled]
         background = counted(text for several in texts for text in several)
         names = [
             names_by_texts(several, len(rows), background)

@@ -15,17 +15,25 @@ from typing import Any, Literal
 
 import numpy as np
 
-from genius.collection.album_labels import counted, distinct, names_by_texts, names_by_words
+from genius.collection.album_labels import (
+    counted,
+    distinct,
+    names_by_texts,
+    names_by_words,
+    naming_text,
+)
 from genius.collection.cell_changes import CellChange, CellTable, ChangeKind
 from genius.collection.code_errors import CodeErrors, compare_errors, evenly
 from genius.collection.members import Members
 from genius.collection.vocabulary import VOCABULARY
 from genius.collection.words import word_vectors
 from genius.data.records import Item
+from genius.display import numbered
 from genius.errors import InputError
 from genius.index.catalogue import Catalogue
 from genius.index.entries import item_of
 from genius.index.hits import item_to_dict
+from genius.index.near_misses import EMPTY
 from genius.index.snapshot import Snapshot
 from genius.model import Model
 
@@ -123,7 +131,7 @@ class ItemGroup:
                 "the identifiers of this model have no vectors, so nothing is told by their cells"
             )
         if not len(snapshot):
-            raise InputError("the index is empty: add items first", path=catalogue.path.parent)
+            raise InputError(EMPTY, path=catalogue.path.parent)
         kept = all(segment.embeddings.shape[1] for segment in snapshot.segments.values())
         return cls(Members.of(snapshot), catalogue, kept)
 
@@ -148,7 +156,9 @@ def find_drift(model: Model, old: ItemGroup, new: ItemGroup, *, seed: int = 0) -
     kept = old.keeps_embeddings and new.keeps_embeddings
     errors = compare_errors(model, old.members, new.members, random) if kept else None
     few = min(len(old.members), len(new.members))
-    notes = [f"one of the two has {few:,} items only: large changes alone can be told"] if few < FEW else []
+    notes = []
+    if few < FEW:
+        notes.append(f"one of the two has only {numbered(few, 'item')}: large changes alone can be told")
     if not kept:
         notes.append("no embeddings are kept: whether codes still fit can't be told, only what they hold")
     elif errors is None:
@@ -214,12 +224,12 @@ def _labels(
     if not cells:
         return []
     sampled = [(side, rows[evenly(len(rows), TEXTS)]) for side, rows in cells]
-    texts = [[item.text for item in side.items(rows) if item.text] for side, rows in sampled]
+    texts = [[text for item in side.items(rows) if (text := naming_text(item))] for side, rows in sampled]
     everyone = [
-        item.text
+        text
         for side in (old, new)
         for item in side.items(evenly(len(side.members), 5 * TEXTS))
-        if item.text
+        if (text := naming_text(item))
     ]
     background = counted([*everyone, *(text for several in texts for text in several)])
     names = [

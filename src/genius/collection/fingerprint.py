@@ -5,6 +5,10 @@ is shrunk to a grid of brightness, and a bit says for each cell whether its neig
 is brighter (a difference hash): that stays as it is if the image is scaled, compressed or made brighter. As a
 crop moves the grid, the same is done for five windows that leave a twentieth out. Colours are compared on a
 coarser grid, so that a product in another colour is no copy.
+
+Drawings on white may have the same outline and differ in a detail. So images whose bits agree are compared
+once more on a finer grid, in which each cell must be about as bright as one of those around it in the other
+image: a crop moves cells, and a detail that is another one shows nowhere around.
 """
 
 from __future__ import annotations
@@ -40,6 +44,16 @@ FLAT = 3.0
 """An image whose brightness varies less has no gradients to compare."""
 SAME_SHADE = 24.0
 """Of such images brightness is compared."""
+FINE = 32
+"""Cells along each side of the finer grid."""
+SAME_CELL = 20.0
+"""So much may a cell's brightness differ from all those around it in a copy, of 256;"""
+DIFFERING_CELLS, DIFFERING_IN_CROPS = 0.03, 0.05
+"""in this share of cells more, also of a crop, whose cells are not quite those of a window."""
+CROPPED_BITS = 4
+"""Of a crop, so many more bits of a window may differ than of the whole."""
+BRIGHT, SATURATED = 170, 250
+"""In a copy with another contrast, a bright cell may be all white in the other image."""
 SIDE = 256
 """Large images are decoded at about this size."""
 
@@ -54,6 +68,7 @@ class Fingerprint:
         telling: how many bits of the whole say something.
         shade: its mean brightness.
         flat: whether it is all of one brightness.
+        cells: the finer grid of brightness, uint8 [windows, FINE, FINE].
     """
 
     bits: np.ndarray
@@ -61,6 +76,7 @@ class Fingerprint:
     telling: int
     shade: float
     flat: bool
+    cells: np.ndarray
 
 
 def fingerprint(source: ImageSource) -> Fingerprint | None:
@@ -87,14 +103,19 @@ def fingerprint_of(image: Image.Image) -> Fingerprint:
         int(sum((np.abs(np.diff(shades, axis=axis)) >= NOTICEABLE).sum() for axis in (0, 1))),
         float(shades.mean()),
         bool(shades.std() < FLAT),
+        np.stack([_window(brightness, FINE, *window) for window in WINDOWS]),
     )
 
 
-def _bits(brightness: Image.Image, left: float, top: float, side: float) -> np.ndarray:
+def _window(brightness: Image.Image, cells: int, left: float, top: float, side: float) -> np.ndarray:
+    """A window of an image in so many cells along each side, uint8."""
     width, height = brightness.size
     box = (left * width, top * height, (left + side) * width, (top + side) * height)
-    cells = brightness.resize((GRID + 1, GRID + 1), Image.Resampling.BOX, box=box)
-    shades = np.asarray(cells, np.int16)
+    return np.asarray(brightness.resize((cells, cells), Image.Resampling.BOX, box=box))
+
+
+def _bits(brightness: Image.Image, left: float, top: float, side: float) -> np.ndarray:
+    shades = _window(brightness, GRID + 1, left, top, side).astype(np.int16)
     rises = [shades[:-1, 1:] > shades[:-1, :-1], shades[1:, :-1] > shades[:-1, :-1]]
     return np.packbits(np.stack(rises)).view(np.uint64)
 
@@ -124,7 +145,11 @@ def copies(prints: list[Fingerprint | None]) -> np.ndarray:
         alike &= np.where(
             both_flat, np.abs(shades[rest] - shades[place]) <= SAME_SHADE, flat[rest] == flat[place]
         )
-        others = place + 1 + np.flatnonzero(alike)
+        others = [
+            other
+            for other in (place + 1 + np.flatnonzero(alike)).tolist()
+            if _agree(read[place], read[other])
+        ]
         pairs.append(np.stack([np.full(len(others), known[place]), known[others]], axis=1))
     return np.concatenate(pairs)
 
@@ -132,3 +157,40 @@ def copies(prints: list[Fingerprint | None]) -> np.ndarray:
 def _differing(bits: np.ndarray, others: np.ndarray) -> np.ndarray:
     """How many bits differ, int64 [images, windows]."""
     return np.asarray(np.bitwise_count(bits ^ others).sum(-1, dtype=np.int64))
+
+
+def _agree(one: Fingerprint, other: Fingerprint) -> bool:
+    """Whether two images agree cell by cell: as they are, or the whole of one with the window of the other
+    that is most like it, if that is about as like it as the whole."""
+    if _differing_cells(one.cells[0], other.cells[0], moved=False) <= DIFFERING_CELLS:
+        return True
+    of_other, of_one = _differing(one.bits[0], other.bits), _differing(one.bits, other.bits[:1])
+    if min(of_other[1:].min(), of_one[1:].min()) > of_other[0] + CROPPED_BITS:
+        return False
+    if of_other[1:].min() <= of_one[1:].min():
+        pair = one.cells[0], other.cells[1 + int(of_other[1:].argmin())]
+    else:
+        pair = one.cells[1 + int(of_one[1:].argmin())], other.cells[0]
+    return _differing_cells(*pair, moved=True) <= DIFFERING_IN_CROPS
+
+
+def _differing_cells(cells: np.ndarray, others: np.ndarray, *, moved: bool) -> float:
+    """The share of cells that are not about as bright in the other grid, but for brightness and contrast of
+    the whole; if one grid may be `moved` a little, as bright as one of the cells around, and the reverse."""
+    grid, other = cells.astype(np.float32), others.astype(np.float32)
+    both = (grid < SATURATED) & (other < SATURATED)
+    gain = 1.0
+    if both.mean() > DIFFERING_CELLS and other[both].std() > FLAT:
+        gain = float(grid[both].std() / other[both].std())
+        other = gain * (other - other[both].mean()) + grid[both].mean()
+    by = np.maximum(_beyond_neighbours(grid, other), _beyond_neighbours(other, grid))
+    differing = (by if moved else np.abs(grid - other)) > SAME_CELL
+    if abs(gain - 1) > 0.1:
+        differing &= (np.maximum(cells, others) < SATURATED) | (np.minimum(cells, others) < BRIGHT)
+    return float(differing.mean())
+
+
+def _beyond_neighbours(grid: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """By how much each cell of a grid is darker or brighter than all those around its place in the other."""
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(other, 1, mode="edge"), (3, 3))
+    return np.asarray(np.maximum(grid - around.max((2, 3)), around.min((2, 3)) - grid))

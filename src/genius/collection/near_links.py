@@ -33,7 +33,11 @@ poor, near items are far apart in their order."""
 WIDTHS = (32, 64, 128)
 """Dimensions of the projection: the first that keeps enough."""
 KEPT_ENERGY = 0.85
-"""The share of squared lengths that a projection should keep."""
+"""The share of squared lengths that a projection should keep to stand for vectors;"""
+BOUND_ENERGY = 0.5
+"""with so much of it, few pairs that are not near pass the bound."""
+MAIN = 32
+"""So many dimensions tell which cells are around an item."""
 SAMPLE = 8192
 """How many items the projection is fitted to."""
 VISITORS = 2048
@@ -56,7 +60,7 @@ class Links:
 def near_links(members: Members, floor: float) -> Links:
     """The links of cosine `floor` or more by which items of one modality hang together."""
     count = len(members)
-    projected = project(members)
+    projected = project(members, BOUND_ENERGY)
     collected = _Collector(count)
     pairs, similarities = np.empty((VISITORS * CELL, 2), np.int64), np.empty(VISITORS * CELL, np.float32)
     least = np.float32(floor)
@@ -78,7 +82,7 @@ def near_links(members: Members, floor: float) -> Links:
         )
         collected.add(pairs[:count], similarities[:count])
 
-    cells = members.cells(CELL, first_level=0)
+    cells = _cells(members)
     inside = [np.arange(start, end) for start, end in pairwise(cells.tolist())]
     for rows in chain(inside, _other_cells(projected)):
         compare(rows, rows)
@@ -88,7 +92,21 @@ def near_links(members: Members, floor: float) -> Links:
     return collected.links()
 
 
-def project(members: Members) -> np.ndarray:
+def _cells(members: Members) -> np.ndarray:
+    """Where cells of at most `CELL` items begin, and n behind them: prefixes, of which small neighbours are
+    one, as long as they have the first code in common.
+
+    Each item is compared with the means of all cells: so these must not be many more than items need.
+    """
+    first_codes = set(members.cells(len(members), first_level=0).tolist())
+    joined: list[int] = []
+    for start, end in pairwise(members.cells(CELL, first_level=0).tolist()):
+        if start in first_codes or end - joined[-1] > CELL:
+            joined.append(start)
+    return np.array([*joined, len(members)], np.int64)
+
+
+def project(members: Members, energy: float = KEPT_ENERGY) -> np.ndarray:
     """A projection of each vector to its main directions, and the length of what is left of it: float32
     [n, dimensions + 1]."""
     count, width = members.embeddings.shape
@@ -96,7 +114,7 @@ def project(members: Members) -> np.ndarray:
     energies, directions = np.linalg.eigh(sample.T @ sample)
     shares = np.cumsum(energies[::-1]) / max(float(energies.sum()), 1e-12)
     wide = [size for size in WIDTHS if size < width]
-    size = next((size for size in wide if shares[size - 1] >= KEPT_ENERGY), wide[-1] if wide else width)
+    size = next((size for size in wide if shares[size - 1] >= energy), wide[-1] if wide else width)
     main = np.ascontiguousarray(directions[:, ::-1][:, :size], np.float32)
     projected = np.empty((count, size + 1), np.float32)
     for start in range(0, count, BLOCK):
@@ -137,13 +155,14 @@ def _visitors(projected: np.ndarray, cells: np.ndarray) -> Iterator[tuple[int, n
         return
     probes = int(np.clip(-(-AROUND * num_cells // count), FEWEST_CELLS, MOST_CELLS))
     probes = min(probes, num_cells - 1)
-    means = cell_means(projected, cells)
+    main = np.ascontiguousarray(projected[:, : min(MAIN, projected.shape[1] - 1)])
+    means = cell_means(main, cells)
     half_sq_norms = 0.5 * np.einsum("ij,ij->i", means, means)
     own = np.repeat(np.arange(num_cells), np.diff(cells))
     around = np.empty((count, probes), np.int64)
     for start in range(0, count, VISITORS):
         block = slice(start, start + VISITORS)
-        scores = projected[block] @ means.T - half_sq_norms
+        scores = main[block] @ means.T - half_sq_norms
         kernels.best_columns(scores, own[block], around[block])
     order = np.argsort(around.ravel(), kind="stable")
     ends = np.searchsorted(around.ravel()[order], np.arange(num_cells + 1))

@@ -15,11 +15,13 @@ from genius.collection.members import BLOCK, Members
 from genius.collection.near_links import project
 from genius.data.images import load
 from genius.data.records import MODALITIES, Item, Modality
+from genius.display import numbered
 from genius.errors import InputError
 from genius.index.catalogue import Catalogue
 from genius.index.entries import item_of
 from genius.index.hits import item_to_dict
 from genius.index.item_encoder import FEW, EmbeddedItems
+from genius.index.near_misses import EMPTY
 from genius.index.snapshot import Snapshot
 from genius.progress import bar
 from genius.quantize.fusion_inputs import concatenate
@@ -115,7 +117,8 @@ def find_outliers(
     """
     check_number(n, MAX_OUTLIERS)
     if len(snapshot) < MIN_NEIGHBOURS:
-        return Outliers((), (f"there are {len(snapshot):,} items: none is odd among so few",))
+        few = f"the index has only {numbered(len(snapshot), 'item')}: none is odd among so few"
+        return Outliers((), (few if len(snapshot) else EMPTY,))
     members = Members.of(snapshot)
     distances = deviations(members)
     far, broken, notes = _far(distances), *_broken(catalogue, members, distances)

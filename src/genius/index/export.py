@@ -164,7 +164,7 @@ class _Copies(_Paths):
         self._images, self._written = folder.resolve(), set[Path]()
         if not self._images.is_relative_to(self._folder) or self._images == self._folder:
             raise InputError(
-                f"copies of images go to a folder below {self._folder}, beside the table: name such a one",
+                f"images are copied to a folder below that of the table, {self._folder}: name one there",
                 path=folder,
             )
         if folder.exists() and not folder.is_dir():
@@ -213,7 +213,7 @@ def _table_writer(out: Path) -> OpenTable:
     if name.endswith(JSONL_ENDINGS):
         return _open_packed_jsonl if name.endswith(".gz") else _open_jsonl
     known = ", ".join((*PARQUET_ENDINGS, *JSONL_ENDINGS))
-    raise InputError(f"an export is called by its format: end the name in one of {known}", path=out)
+    raise InputError(f"the name of an export says its format: end it in one of {known}", path=out)
 
 
 @contextlib.contextmanager

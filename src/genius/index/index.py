@@ -47,6 +47,7 @@ from genius.index.folder_scan import WatchedFolder
 from genius.index.hits import Hits
 from genius.index.ingest import Added, Change, Ingest
 from genius.index.item_encoder import EncodeItems, embed_items, item_encoder
+from genius.index.near_misses import EMPTY
 from genius.index.query import (
     BrowseKeywords,
     Modalities,
@@ -206,7 +207,7 @@ class Index:
         """What searches the current version by vectors. Raises InputError if it is empty."""
         with self._reading() as snapshot:
             if not len(snapshot):
-                raise InputError("the index is empty: add items first", path=self.path)
+                raise InputError(EMPTY, path=self.path)
             return snapshot.searcher
 
     def decoder(

@@ -50,6 +50,9 @@ def merge(
         raise InputError("merging takes two indexes or more: name them")
     paths = [Path(index if isinstance(index, str | Path) else index.path) for index in indexes]
     refuse_existing(Path(out))
+    for path in paths:
+        if [other.resolve() for other in paths].count(path.resolve()) > 1:
+            raise InputError("is named twice: name each index once", path=path)
     with contextlib.ExitStack() as stack:
         sources = [stack.enter_context(open_stored_items(path)) for path in paths]
         for other in sources[1:]:

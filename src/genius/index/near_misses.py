@@ -14,7 +14,7 @@ from genius.errors import FilterTimeoutError
 from genius.index.catalogue import Catalogue
 from genius.index.query import HAVING, SearchOptions
 
-EMPTY = "the index is empty"
+EMPTY = "the index is empty: add items first"
 NO_MATCH = "nothing in the index fulfils this filter"
 ALL_EXCLUDED = "everything that could be found is excluded"
 

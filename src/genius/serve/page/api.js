@@ -7,9 +7,10 @@ const PLAIN_TEXT = /^[ -~]+$/;
 let pendingToken = null; // the promise of the token dialog, while it is open
 
 export class ApiError extends Error {
-  constructor(status, message) {
+  constructor(status, message, kind = "") {
     super(message);
     this.status = status;
+    this.kind = kind;
   }
 }
 
@@ -60,11 +61,11 @@ async function call(path, options = {}) {
   }
   if (answer.status === 401 && (await replaceToken(given))) return call(path, options);
   if (!answer.ok) {
-    let message = `The service answers ${answer.status}.`;
+    let error = { message: `The service answers ${answer.status}.` };
     try {
-      message = (await answer.json()).error.message;
+      error = (await answer.json()).error;
     } catch { /* the answer has no message to show */ }
-    throw new ApiError(answer.status, message);
+    throw new ApiError(answer.status, error.message, error.kind);
   }
   return answer;
 }
@@ -95,9 +96,16 @@ export async function cell(prefix, { samples = 0, children = 0, childSamples = 0
   return (await call(`/codes/${prefix}?${parameters}`, { signal })).json();
 }
 
-/** An answer on the collection as a whole: albums, duplicates, outliers, sample. */
+/** An answer on the collection as a whole: albums, duplicates, outliers, sample. What takes longer than a request may,
+ * the service goes on with and keeps: so it is asked again until it is done, or until `signal` says to stop. */
 export async function collection(path, parameters = {}, signal = undefined) {
-  return (await call(`/${path}?${new URLSearchParams(parameters)}`, { signal })).json();
+  for (;;) {
+    try {
+      return await (await call(`/${path}?${new URLSearchParams(parameters)}`, { signal })).json();
+    } catch (error) {
+      if (error.kind !== "timeout") throw error;
+    }
+  }
 }
 
 export const item = async (id) => (await call(`/items/${encodeURIComponent(id)}`)).json();

@@ -9,6 +9,7 @@ import { leave as leaveCells, show as showCells } from "./explore.js";
 const ALBUMS = 30; // albums of a collection
 const PAGE = 48; // items of an album shown at a time
 const SAMPLE = 48;
+const PATIENCE = 10_000; // milliseconds after which the page says that it may take longer
 const PREFIX = /^(?:(?:\*|\d+)(?:-\d+)*)?$/;
 const WAYS = [["", "Albums"], ["duplicates", "Duplicates"], ["outliers", "Odd ones out"], ["sample", "Sample"], ["codes", "Codes"]];
 const LEVELS = [["exact", "The same bytes"], ["same", "The same picture"], ["near", "Near shots"]];
@@ -71,6 +72,9 @@ async function load(text, parameters, present) {
   $("cells").replaceChildren(...ghosts(8, "wide", "div"));
   say($("explore-status"), "Looking through the collection…");
   moveFocus($("explore-status"));
+  const waiting = setTimeout(() => {
+    if (controller === running) say($("explore-status"), "Still looking: this may take minutes, and is kept then…");
+  }, PATIENCE);
   try {
     await present(controller.signal, own);
     if (controller === running) moveFocus($("cell-head").firstChild, $("explore-status"));
@@ -81,6 +85,7 @@ async function load(text, parameters, present) {
     say($("explore-status"), error.message, "wrong", { text: "Try again", run: () => show(text, parameters) });
     moveFocus($("explore-status"));
   } finally {
+    clearTimeout(waiting);
     if (controller === running) $("cells").removeAttribute("aria-busy");
   }
 }
