@@ -84,6 +84,10 @@ def index(
             "default), fp16 (2 bytes a number) or none (codes alone)."
         ),
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(help="Make a new index of so many ordinary ones, 2 to 10, that are searched as one."),
+    ] = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Fetch nothing, not even the built-in encoder on first use.")
     ] = False,
@@ -135,11 +139,13 @@ def index(
     else:
         opened = Model.open(model or DEFAULT)
         refuse_vectors(opened, vectors)
-        target = Index.create(out, opened, embeddings=kept, offline=offline)
+        target = Index.create(out, opened, embeddings=kept, offline=offline, shards=shards)
     with target:
         refuse_vectors(target.model, vectors)
         if embeddings and target.format.embeddings != embeddings:
             raise InputError(f"this index keeps {target.format.embeddings}: make another one", path=out)
+        if shards is not None and target.num_shards != shards:
+            raise InputError(f"this index has {target.num_shards} shards: make another one", path=out)
         add_all(target, out, counted, strict=strict, workers=workers, replace=replace, failures=failures)
         if target.model.code_space.modality_code == "learned":
             _show_first_codes(target)
