@@ -92,7 +92,10 @@ class QuerySearch:
         return encoded
 
     def encode_item(self, id: str) -> EncodedQueries:
-        """The same of an item that more is to be found like. Raises InputError for one that is not here."""
+        """The same of an item that more is to be found like, which is not left out unless the options say so.
+
+        Raises InputError for one that is not here.
+        """
         with self.versions.reading() as snapshot:
             key = self.catalogue.keys_of([id]).get(id)
             if key is None:
