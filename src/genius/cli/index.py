@@ -119,6 +119,8 @@ def index(
     if ray is not None:
         if replace:
             raise InputError("--replace is for an index that has items, and --ray builds a new one")
+        if shards is not None:
+            raise InputError("--ray builds one index, without shards: leave one of the two out")
         collection = options.read_all([source])[0]
         on_cluster = {"chunk_items": chunk_items, "gpus_per_worker": gpus_per_worker, "scratch": scratch}
         opened = Model.open(model or DEFAULT)
