@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from genius.data.read import Collection, read
     from genius.data.records import ImageBytes, ImageFile, Item, Modality, Query, Vectors
     from genius.errors import DamagedError, GeniusError, InputError, MismatchError, MissingError
+    from genius.index.copy import copy
     from genius.index.hits import Hit, Hits
     from genius.index.index import Index
     from genius.index.merge import merge
@@ -38,6 +39,7 @@ _HOMES = {
     "Model": "genius.model",
     "Query": "genius.data.records",
     "Vectors": "genius.data.records",
+    "copy": "genius.index.copy",
     "merge": "genius.index.merge",
     "read": "genius.data.read",
 }
@@ -61,6 +63,7 @@ __all__ = [
     "Query",
     "Vectors",
     "__version__",
+    "copy",
     "merge",
     "read",
 ]

@@ -14,10 +14,10 @@ import numpy as np
 from genius.data.instructions import clean
 from genius.data.records import Item, Query
 from genius.decode.geometry import Geometry
-from genius.index.catalogue import Catalogue
 from genius.index.index import Index
 from genius.index.item_encoder import EncodedItems, EncodeItems
 from genius.index.segments import KeptEmbeddings
+from genius.index.shard_catalogue import open_catalogue
 from genius.index.snapshot import create_index_folder, is_index
 from genius.model import Model
 from genius.quantize.quantizer import Quantizer
@@ -111,16 +111,18 @@ def open_made_up(path: Path) -> MadeUpIndex:
     """The index at `path`, which is made if there is none."""
     if not is_index(path):
         create_index_folder(path, {"model": {"path": "", "fingerprint": ""}, "codes": asdict(GIVEN)})
-    return MadeUpIndex(path, Catalogue(path), cast(Model, MadeUpModel()))
+    return MadeUpIndex(path, open_catalogue(path), cast(Model, MadeUpModel()))
 
 
-def made(path: Path, items: Iterable[Item] = (), embeddings: KeptEmbeddings = "int8") -> Path:
+def made(
+    path: Path, items: Iterable[Item] = (), embeddings: KeptEmbeddings = "int8", shards: int | None = None
+) -> Path:
     """An index of these items, added one after another, so that it has several segments."""
     settings = {
         "model": {"path": "", "fingerprint": MadeUpModel.fingerprint},
         "codes": asdict(replace(GIVEN, embeddings=embeddings)),
     }
-    create_index_folder(path, settings)
+    create_index_folder(path, settings, shards)
     with open_made_up(path) as index:
         waiting = list(items)
         while waiting:

@@ -84,6 +84,10 @@ def index(
             "default), fp16 (2 bytes a number) or none (codes alone)."
         ),
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(help="Make a new index of so many ordinary ones, 2 to 10, that are searched as one."),
+    ] = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Fetch nothing, not even the built-in encoder on first use.")
     ] = False,
@@ -115,6 +119,8 @@ def index(
     if ray is not None:
         if replace:
             raise InputError("--replace is for an index that has items, and --ray builds a new one")
+        if shards is not None:
+            raise InputError("--ray builds one index, without shards: leave one of the two out")
         collection = options.read_all([source])[0]
         on_cluster = {"chunk_items": chunk_items, "gpus_per_worker": gpus_per_worker, "scratch": scratch}
         opened = Model.open(model or DEFAULT)
@@ -135,11 +141,13 @@ def index(
     else:
         opened = Model.open(model or DEFAULT)
         refuse_vectors(opened, vectors)
-        target = Index.create(out, opened, embeddings=kept, offline=offline)
+        target = Index.create(out, opened, embeddings=kept, offline=offline, shards=shards)
     with target:
         refuse_vectors(target.model, vectors)
         if embeddings and target.format.embeddings != embeddings:
             raise InputError(f"this index keeps {target.format.embeddings}: make another one", path=out)
+        if shards is not None and target.num_shards != shards:
+            raise InputError(f"this index has {target.num_shards} shards: make another one", path=out)
         add_all(target, out, counted, strict=strict, workers=workers, replace=replace, failures=failures)
         if target.model.code_space.modality_code == "learned":
             _show_first_codes(target)

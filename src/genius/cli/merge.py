@@ -1,4 +1,4 @@
-"""`genius merge` and `genius split`: one index of several, and indexes of parts of one."""
+"""`genius merge`, `genius copy` and `genius split`: indexes of others, whole and in part."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
         epilog="Examples: genius merge photos-2023/ photos-2024/ -o photos/; "
         "genius merge old/ new/ -o all/ --prefer newer"
     )(merge)
+    app.command(epilog="Example: genius copy index/ /mnt/replica/index/")(copy)
     app.command(
         epilog="Examples: genius split shop/ --where brand=acme -o acme/; "
         "genius split photos/ --where 'taken<2020' -o old/ --rest new/"
@@ -28,7 +29,8 @@ def register(app: typer.Typer) -> None:
 
 def merge(
     indexes: Annotated[
-        list[Path], typer.Argument(help="Two indexes or more, of one model.", show_default=False)
+        list[Path],
+        typer.Argument(help="Two indexes or more, of one model; or one that has shards.", show_default=False),
     ],
     out: _Out,
     prefer: Annotated[
@@ -59,6 +61,27 @@ def merge(
         show_notes([f"in more than one index: {count}, {named}; {chosen} of each was taken"])
     with Index.open(out, used) as made:
         made.calibrate()  # so that no search waits for it
+
+
+def copy(
+    index: IndexPath,
+    target: Annotated[
+        Path, typer.Argument(help="A new folder, or the copy that was made there before.", show_default=False)
+    ],
+) -> None:
+    """Copy INDEX to TARGET while it is searched and changed; once more, only what is new is copied.
+
+    Those who read the copy, such as genius serve --read-only, see the new version with their next search.
+    """
+    from genius.index.copy import copy as copy_index
+    from genius.progress import log_to_terminal
+
+    log_to_terminal()
+    report = copy_index(index, target)
+    typer.echo(
+        f"{target}: {report.items:,} items, version {report.version}; {report.copied} segments copied now, "
+        f"{report.kept} were there"
+    )
 
 
 def split(

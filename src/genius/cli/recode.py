@@ -38,9 +38,9 @@ def recode(
     INDEX stays as it is, and can be searched and changed meanwhile. Its own model is not needed, and may be
     gone. Images are read from where they are.
     """
-    from genius.index.catalogue import Catalogue
     from genius.index.index import Index
     from genius.index.recode import recode_catalogue
+    from genius.index.shard_catalogue import open_catalogue
     from genius.model import Model
     from genius.progress import log_to_terminal
     from genius.runtime import cores
@@ -48,7 +48,7 @@ def recode(
     log_to_terminal()
     kept: Any = embeddings
     opened = Model.open(model)
-    with closing(Catalogue(index)) as old, failure_file(failures) as listener:
+    with closing(open_catalogue(index)) as old, failure_file(failures) as listener:
         report = recode_catalogue(
             Index, old, opened, out, kept, strict=strict, on_failure=listener, workers=workers or cores()
         )

@@ -164,6 +164,8 @@ def _show_index(path: Path, verify: bool, as_json: bool) -> None:
     table.add("model", f"{facts['model']['path']} ({facts['model']['fingerprint'][:12]})")
     table.add("codes", " × ".join(map(str, facts["codes"]["sizes"])))
     table.add("embeddings", facts["codes"]["embeddings"])
+    if "shards" in facts:
+        table.add("shards", facts["shards"])
     for name, count in facts["modalities"].items():
         table.add(name, count)
     for source in facts.get("sources", []):

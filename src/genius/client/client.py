@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote, urlencode
 
 from genius.client.remote import remote_facet, remote_hits, remote_item
-from genius.client.transport import Transport, batch_items, change_to_dict, image_to_base64, item_path
+from genius.client.replicas import Replicas
+from genius.client.transport import batch_items, change_to_dict, image_to_base64, item_path
 from genius.collection.albums import Album, Albums
 from genius.collection.duplicates import (
     SIMILARITY,
@@ -62,13 +63,14 @@ class Client:
     """An index that a service has open.
 
     Args:
-        url: the address of the service, as in http://127.0.0.1:8000.
+        url: the address of the service, as in http://127.0.0.1:8000; or those of several that serve the same
+            index. If one does not answer, or is busy or stopping, the next is asked. Changes go to the first.
         token: the service's token, if it has one.
         timeout: seconds to wait for an answer.
     """
 
-    def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0) -> None:
-        self._transport = Transport(url, token, timeout)
+    def __init__(self, url: str | Sequence[str], token: str | None = None, *, timeout: float = 60.0) -> None:
+        self._transport = Replicas([url] if isinstance(url, str) else url, token, timeout)
 
     def close(self) -> None:
         """Close the connections."""

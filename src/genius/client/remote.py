@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from genius.client.replicas import Replicas
 from genius.client.transport import Transport, item_path
 from genius.data.records import Item
 from genius.errors import GeniusError
@@ -20,7 +21,7 @@ from genius.serve.thumbnails import SIZES
 class RemoteImage:
     """The image of a service's item; it comes encoded anew, and at most 1536 pixels wide."""
 
-    transport: Transport
+    transport: Transport | Replicas
     id: str
 
     @property
@@ -34,7 +35,7 @@ class RemoteImage:
         return content
 
 
-def remote_item(transport: Transport, fields: Mapping[str, Any]) -> Item:
+def remote_item(transport: Transport | Replicas, fields: Mapping[str, Any]) -> Item:
     """An item from its JSON fields."""
     image = RemoteImage(transport, fields["id"]) if fields["has_image"] else None
     return Item(fields["id"], fields["text"], image, fields["metadata"])
@@ -47,7 +48,7 @@ def remote_facet(fields: Mapping[str, Any]) -> Facet:
 
 
 def remote_hits(
-    transport: Transport, request: Mapping[str, Any], answer: Mapping[str, Any], *, rerank: bool
+    transport: Transport | Replicas, request: Mapping[str, Any], answer: Mapping[str, Any], *, rerank: bool
 ) -> Hits:
     """The hits of a service's answer to a search request; only the requested ranking is there."""
     explanation = _Explanation(transport, request)
@@ -65,7 +66,7 @@ def remote_hits(
     )
 
 
-def _remote_hit(transport: Transport, explanation: _Explanation, fields: Mapping[str, Any]) -> Hit:
+def _remote_hit(transport: Transport | Replicas, explanation: _Explanation, fields: Mapping[str, Any]) -> Hit:
     item, code = remote_item(transport, fields["item"]), tuple(fields["code"])
     if fields["score"] is None:  # browsed, without a query
         return Hit(item, fields["rank"], math.nan, math.nan, code, NO_PATH)
@@ -78,7 +79,7 @@ def _remote_hit(transport: Transport, explanation: _Explanation, fields: Mapping
 class _Explanation:
     """The answer to a search request with the paths to all hits, for which it is sent once more."""
 
-    def __init__(self, transport: Transport, request: Mapping[str, Any]) -> None:
+    def __init__(self, transport: Transport | Replicas, request: Mapping[str, Any]) -> None:
         self._transport, self._request = transport, request
 
     @cached_property

@@ -27,6 +27,10 @@ _ERRORS: dict[str, type[GeniusError]] = {"damaged": DamagedError, "mismatch": Mi
 """The errors of a service that have classes of their own, by kind."""
 
 
+class UnavailableError(GeniusError):
+    """A service does not answer, or not now."""
+
+
 class Transport:
     """Calls one service, from any number of threads; idle connections are kept for the next calls."""
 
@@ -109,8 +113,8 @@ class Transport:
             kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
             return kind(self._host, self._port, timeout=self._timeout)
 
-    def _unreachable(self, error: Exception) -> GeniusError:
-        return GeniusError(f"the service at {self.url} does not answer: {error or type(error).__name__}")
+    def _unreachable(self, error: Exception) -> UnavailableError:
+        return UnavailableError(f"the service at {self.url} does not answer: {error or type(error).__name__}")
 
     def _error(self, status: int, answer: bytes) -> GeniusError:
         """The error that an answer stands for."""
@@ -121,7 +125,7 @@ class Transport:
             return GeniusError(f"{self.url} answers {status}, and not as a service of genius does")
         if status in _INPUT_STATUSES:
             return InputError(message)
-        return _ERRORS.get(kind, GeniusError)(message)
+        return _ERRORS.get(kind, UnavailableError if status == 503 else GeniusError)(message)
 
 
 def _close(connections: list[http.client.HTTPConnection]) -> None:

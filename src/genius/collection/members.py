@@ -54,7 +54,7 @@ class Members:
         embeddings = [_int8_embeddings(segment, snapshot) for segment in segments]
         stored = embeddings[0] if whole else _live_rows(embeddings, live, np.zeros((0, 1), np.int8))
         if len(segments) > 1:
-            order = np.lexsort(codes.T[::-1])
+            order = np.lexsort((keys, *codes.T[::-1]))  # as in one segment, however many there are
             keys, codes, modality, stored = keys[order], codes[order], modality[order], stored[order]
         semantic = snapshot.model.code_space.semantic
         return cls(keys.astype(np.int64), modality.astype(np.uint8), codes, semantic, frozen(stored))

@@ -37,6 +37,23 @@ QUERIES = 256
 
 
 @dataclass(frozen=True, eq=False)
+class EncodedQueries:
+    """Queries as a search needs them; they can be sent to another process.
+
+    Attributes:
+        batch: a row for each of the modalities that a query wants.
+        modalities: what each query wants.
+        notes: what the reader should know of each.
+        kind: what the queries are, if their batch does not say it.
+    """
+
+    batch: QueryBatch
+    modalities: Sequence[Sequence[Modality]]
+    notes: Sequence[list[str]]
+    kind: QueryKind | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class QuerySearch:
     """Searches an index with the same options for all queries.
 
@@ -58,21 +75,45 @@ class QuerySearch:
 
     def answer(self, queries: Sequence[Query]) -> list[Hits]:
         """What answers each query; all see the same version."""
+        # All are embedded before a version is read: as long as one is read, the write-ahead log grows.
+        return self.answer_encoded(self.encode(queries))
+
+    def encode(self, queries: Sequence[Query]) -> list[EncodedQueries]:
+        """What a search needs of queries, some at a time: what other indexes of the model may answer too."""
         modality_of: dict[str, int] = {}
         if any(query.instruction for query in queries):
             modality_of = modality_by_instruction(self.catalogue.instructions())
         aimed = [targeted(query, self.options, modality_of) for query in queries]
         blocks = [aimed[start : start + QUERIES] for start in range(0, len(aimed), QUERIES)]
-        # All are embedded before a version is read: as long as one is read, the write-ahead log grows.
-        batches = [self.embedded.embed(block) for block in blocks]
+        encoded = []
+        for block in blocks:
+            batch, notes = self.embedded.embed(block)
+            encoded.append(EncodedQueries(batch, [query.modalities for query in block], notes))
+        return encoded
+
+    def encode_item(self, id: str) -> EncodedQueries:
+        """The same of an item that more is to be found like, which is not left out unless the options say so.
+
+        Raises InputError for one that is not here.
+        """
+        with self.versions.reading() as snapshot:
+            key = self.catalogue.keys_of([id]).get(id)
+            if key is None:
+                raise InputError(f"item {id!r} is not in the index: nothing can be near it")
+            batch = embed_item(self.model, snapshot.stored(key), self.options.modalities)
+        return EncodedQueries(batch, [self.options.modalities], [[]], "item")
+
+    def answer_encoded(self, encoded: Sequence[EncodedQueries]) -> list[Hits]:
+        """What answers encoded queries; all see the same version."""
         with self.versions.reading() as snapshot:
             exclude = self.options.exclude
             excluded = list(self.catalogue.keys_of(exclude).values()) if exclude else []
-            answers = Answers(self.catalogue, self.calibrations, snapshot, self.options)
             return [
                 hits
-                for block, (batch, notes) in zip(blocks, batches, strict=True)
-                for hits in answers.search(batch, [query.modalities for query in block], notes, excluded)
+                for queries in encoded
+                for hits in Answers(
+                    self.catalogue, self.calibrations, snapshot, self.options, kind=queries.kind
+                ).search(queries.batch, queries.modalities, queries.notes, excluded)
             ]
 
     def near(self, id: str) -> Hits:

@@ -17,7 +17,7 @@ import orjson
 from genius import __version__, atomic
 from genius.encode.feature_cache import content_key
 from genius.errors import InputError, translate_disk_errors
-from genius.index.catalogue import INSERT_ITEM, Catalogue, SegmentEntry, item_row, now
+from genius.index.catalogue import INSERT_ITEM, LINEAGE, Catalogue, SegmentEntry, item_row, now
 from genius.index.entries import Entry
 from genius.index.provenance import Addition
 from genius.index.segments import FOLDER, Segment, segment_path, write_segment
@@ -25,8 +25,6 @@ from genius.index.stored_items import StoredItems
 from genius.index.writer import gather_block
 from genius.progress import bar
 
-LINEAGE = "split_of"
-"""The setting by which indexes know that they were split off the same one, and so share its item keys."""
 _SETTINGS = ("model", "codes", "width", "sources", LINEAGE)
 """What a new index takes over."""
 
@@ -131,7 +129,7 @@ def _copy_entries(
                 shown.advance(len(keys))
 
 
-def _kept_images(catalogue: Catalogue, entries: Iterable[Entry]) -> Iterator[tuple[bytes, bytes]]:
+def _kept_images(catalogue: Catalogue, entries: Iterable[Entry]) -> Iterator[tuple[str, bytes, bytes]]:
     """The images that a catalogue itself keeps of these items."""
     for entry in entries:
         if entry.image is not None and entry.image_hash is not None:
@@ -139,7 +137,7 @@ def _kept_images(catalogue: Catalogue, entries: Iterable[Entry]) -> Iterator[tup
             if orjson.loads(entry.image)["kind"] == "kept":
                 content = catalogue.image_content(entry.image_hash)
             if content is not None:
-                yield entry.image_hash, content
+                yield entry.id, entry.image_hash, content
 
 
 def _write_segment(

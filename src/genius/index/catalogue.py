@@ -23,6 +23,7 @@ from genius.index import provenance
 from genius.index.entries import COLUMNS, Entry, ReadValues
 from genius.index.filters import Condition, Ordering
 from genius.index.provenance import Provenance
+from genius.index.segments import segment_path
 from genius.index.sqlite import LISTED, ids_to_json, to_json
 
 FILE = "catalogue.sqlite"
@@ -49,6 +50,8 @@ INSERT INTO state VALUES (0, 1, 1);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {FORMAT};
 """
+LINEAGE = "split_of"
+"""The setting by which indexes know that they are parts of the same one, and so share its item keys."""
 FILTER_SECONDS = 60.0
 """How long a filter may take by default."""
 _ENTRY = ", ".join(COLUMNS)
@@ -101,6 +104,33 @@ class Catalogue(Provenance):
             connection.executemany("INSERT INTO settings VALUES (?, ?)", rows)
         finally:
             connection.close()
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of indexes whose segments it names."""
+        return (self.path.parent,)
+
+    def segment_path(self, number: int) -> Path:
+        """Where the segment with this number is."""
+        return segment_path(self.path.parent, number)
+
+    def prepare_writing(self) -> None:
+        """Have a write-ahead log, so that readers and the writer don't wait for each other; a copy has none.
+
+        Raises InputError for a shard, whose items and keys the whole gives out.
+        """
+        if "shard" in self.settings():
+            folder = self.path.parent
+            raise InputError(f"is a shard of {folder.parent}: change the whole instead", path=folder)
+        self.keep_log()
+
+    def keep_log(self) -> None:
+        """Have a write-ahead log from now on."""
+        if self._query("PRAGMA journal_mode")[0][0] != "wal":
+            self._query("PRAGMA journal_mode = WAL")
+
+    def refuse_shards(self, verb: str) -> None:
+        """Raise InputError if this index has shards, and the verb takes a whole one."""
 
     # --- reading
 
@@ -230,10 +260,12 @@ class Catalogue(Provenance):
     def ordered(self, item_keys: Iterable[int], ordering: Ordering) -> list[int]:
         """These keys in an order; of equal items the one that is given first comes first."""
         query = (
-            "SELECT items.item_key FROM json_each(?) AS given JOIN items ON items.item_key = given.value "
-            f"ORDER BY {ordering.sql}, given.key"
+            f"WITH chosen AS MATERIALIZED (SELECT * FROM items WHERE item_key {LISTED}) "
+            "SELECT items.item_key FROM json_each(?) AS given "
+            f"JOIN chosen AS items ON items.item_key = given.value ORDER BY {ordering.sql}, given.key"
         )
-        return [key for (key,) in self._query(query, to_json(item_keys), *ordering.values)]
+        keys = to_json(item_keys)
+        return [key for (key,) in self._query(query, keys, keys, *ordering.values)]
 
     def metadata_keys(self, most: int) -> list[str]:
         """Keys that items' metadata have, at most so many. Raises FilterTimeoutError."""
@@ -359,6 +391,7 @@ class Catalogue(Provenance):
         merged: Sequence[int] = (),
         dropped: Sequence[int] = (),
         read_values: Mapping[str, ReadValues] | None = None,
+        item_keys: Sequence[int] | None = None,
     ) -> None:
         """Add items, whose keys follow each other from the next one on, with the segment that holds them.
 
@@ -371,9 +404,11 @@ class Catalogue(Provenance):
             dropped: the keys in those that no longer stand for an item.
             read_values: what was read of added or revised items that have other values now, by id; such a
                 record of a replaced or revised item ends otherwise.
+            item_keys: the keys of the items, rising, in a shard, where others have some between them.
         """
         state = self.state()
-        added = [item_row(state.next_key + place, entry) for place, entry in enumerate(entries)]
+        keys = range(state.next_key, state.next_key + len(entries)) if item_keys is None else item_keys
+        added = [item_row(key, entry) for key, entry in zip(keys, entries, strict=True)]
         changed = [(entry.metadata, entry.content_hash, key) for key, entry in (revised or {}).items()]
         with self._transaction("BEGIN IMMEDIATE"):
             self._make_provenance()
@@ -382,17 +417,17 @@ class Catalogue(Provenance):
             self._execute_many(INSERT_ITEM, added)
             self._forget([*(revised or ())], "read_values")
             if read_values:
-                keys = self.keys_of(read_values)
-                self._add_read_values({keys[id]: read for id, read in read_values.items() if id in keys})
+                known = self.keys_of(read_values)
+                self._add_read_values({known[id]: read for id, read in read_values.items() if id in known})
             if added:
-                self._add_additions([(state.next_key, now())])
+                self._add_additions([(keys[0], now())])
             self._execute_many("DELETE FROM segments WHERE number = ?", [(number,) for number in merged])
             self._execute_many("DELETE FROM tombstones WHERE item_key = ?", [(key,) for key in dropped])
             if segment is not None:
                 self._query("INSERT INTO segments VALUES (?, ?, ?)", *astuple(segment))
             self._query(
                 "UPDATE state SET version = version + 1, next_key = ?, next_segment = ?",
-                state.next_key + len(entries),
+                keys[-1] + 1 if added else state.next_key,
                 state.next_segment if segment is None else segment.number + 1,
             )
         self._checkpoint_if_large()
@@ -439,10 +474,11 @@ class Catalogue(Provenance):
             self._query("VACUUM")
         self._checkpoint()
 
-    def keep_images(self, images: Iterable[tuple[bytes, bytes]]) -> None:
-        """Keep the bytes of images under their hashes, for items that will be committed."""
+    def keep_images(self, images: Iterable[tuple[str, bytes, bytes]]) -> None:
+        """Keep the bytes of images under their hashes, for items with these ids that will be committed."""
+        rows = ((image_hash, content) for _, image_hash, content in images)
         with self._transaction("BEGIN IMMEDIATE"):
-            self._execute_many("INSERT OR IGNORE INTO images VALUES (?, ?)", images)
+            self._execute_many("INSERT OR IGNORE INTO images VALUES (?, ?)", rows)
 
     def keep_sources(self, sources: Sequence[Mapping[str, str]]) -> None:
         """Store which sources items were added of."""

@@ -12,6 +12,8 @@ from genius.data.object_storage import ImageInObject
 from genius.data.records import MODALITIES, ImageFile, ImageInTar, ImageSource, Item
 from genius.encode.feature_cache import content_key
 from genius.errors import DamagedError, InputError
+from genius.index.shards import catalogue_of
+from genius.index.sqlite import database_uri
 
 COLUMNS = ("id", "modality", "text", "image", "image_hash", "metadata", "content_hash")
 
@@ -74,7 +76,7 @@ def item_of(entry: Entry, catalogue: Path) -> Item:
         kind = fields.pop("kind")
         if kind == "kept":
             assert entry.image_hash is not None
-            image = KeptImage(str(catalogue), entry.image_hash, fields["name"])
+            image = KeptImage(str(catalogue_of(catalogue, entry.id)), entry.image_hash, fields["name"])
         else:
             image = {"file": ImageFile, "tar": ImageInTar, "object": ImageInObject}[kind](**fields)
     return Item(entry.id, entry.text, image, orjson.loads(entry.metadata))
@@ -106,7 +108,7 @@ class KeptImage:
 
     def read(self) -> bytes:
         """The bytes."""
-        connection = sqlite3.connect(f"{Path(self.catalogue).absolute().as_uri()}?mode=ro", uri=True)
+        connection = sqlite3.connect(database_uri(Path(self.catalogue)), uri=True)
         try:
             query = "SELECT content FROM images WHERE image_hash = ?"
             row = connection.execute(query, (self.image_hash,)).fetchone()

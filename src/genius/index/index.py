@@ -61,6 +61,8 @@ from genius.index.query_cache import QueryCache
 from genius.index.recode import recode_catalogue
 from genius.index.searcher import Searcher
 from genius.index.segments import KeptEmbeddings, SegmentFormat
+from genius.index.shard_catalogue import open_catalogue
+from genius.index.shards import FILE as SHARDS
 from genius.index.snapshot import Snapshot, create_index_folder, index_settings, segment_format
 from genius.index.sources import attach
 from genius.index.split import SplitReport, split_index
@@ -101,6 +103,7 @@ class Index:
         *,
         embeddings: KeptEmbeddings = "int8",
         offline: bool = False,
+        shards: int | None = None,
     ) -> Index:
         """Make an empty index at `path`, for items coded by the model: by default `photo`.
 
@@ -110,13 +113,15 @@ class Index:
         (`int8`: all candidates are compared by int8, the best of them by float16), in float16 alone (`fp16`),
         or not at all (`none`: a few bytes an item, and re-ranking by codes).
 
+        With `shards` it is made of so many ordinary indexes, its shards, which are searched as one.
+
         Raises InputError if something stands there, MissingError if the model has no quantizer yet or its
         encoder can't be fetched.
         """
         path, model = Path(path), _open_model(model)
         model.prepare(offline=offline)
         with translate_disk_errors(path, "made"):
-            create_index_folder(path, index_settings(model, segment_format(model, embeddings)))
+            create_index_folder(path, index_settings(model, segment_format(model, embeddings)), shards)
         return cls.open(path, model)
 
     @classmethod
@@ -126,10 +131,12 @@ class Index:
         Raises InputError (no index), MismatchError (another model), MissingError (no model) or DamagedError.
         """
         path = Path(path).absolute()  # to be found again wherever the process goes
+        if path.name == SHARDS and path.is_file():
+            path = path.parent
         with translate_disk_errors(path, "opened"):
             if not path.exists():
                 raise InputError("there is nothing here", path=path)
-            catalogue = Catalogue(path)
+            catalogue = open_catalogue(path)
         made_by = catalogue.settings()["model"]
         if model is None and not model_folder(made_by["path"]).exists():
             raise MissingError(
@@ -433,6 +440,11 @@ class Index:
         return self._format
 
     @property
+    def num_shards(self) -> int:
+        """Of how many ordinary indexes it consists."""
+        return len(self._catalogue.folders)
+
+    @property
     def filter_seconds(self) -> float:
         """How long a filter may take; a longer one is an error. It can be set."""
         return self._catalogue.filter_seconds
@@ -516,6 +528,7 @@ class Index:
         self, folder: Path | str, *, exif: bool = True, watched: WatchedFolder | None = None
     ) -> SyncPlan:
         """What `sync` would do for a folder; nothing is changed. See `genius.index.folder_comparison`."""
+        self._catalogue.refuse_shards("sync")
         with self._catalogue.reading():
             return make_plan(self._catalogue, Path(folder), exif=exif, watched=watched)
 
@@ -536,6 +549,7 @@ class Index:
         What is gone is removed only with `remove`, and more than half of the folder's items only with
         `all_gone`, too. Items of other sources stay. A moved item keeps its codes, and what `update` gave it.
         """
+        self._catalogue.refuse_shards("sync")
         plan = folder if isinstance(folder, SyncPlan) else self.plan_sync(folder, exif=exif)
         reason = why_kept(plan, remove=remove, all_gone=all_gone)
         report = Added(failures=Failures(listener=on_failure))

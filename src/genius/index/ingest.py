@@ -183,7 +183,7 @@ class Ingest:
             if item.id in stored:
                 self._replaced.append(stored[item.id][0])
             if item.image is not None and image_hash is not None and must_be_kept(item.image):
-                kept.append((image_hash, item.image.read()))
+                kept.append((item.id, image_hash, item.image.read()))
         self._touched.update(self._pending)
         if kept:
             self._catalogue.keep_images(kept)

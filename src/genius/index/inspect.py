@@ -13,7 +13,9 @@ from genius.data.records import MODALITIES
 from genius.errors import DamagedError
 from genius.index.catalogue import Catalogue
 from genius.index.locks import opening_segments
-from genius.index.segments import SegmentFormat, open_segment, segment_path
+from genius.index.segments import SegmentFormat, open_segment
+from genius.index.shard_catalogue import open_catalogue
+from genius.index.shards import is_sharded
 
 
 def describe(path: Path | str, *, verify: bool = False) -> dict[str, Any]:
@@ -23,14 +25,16 @@ def describe(path: Path | str, *, verify: bool = False) -> dict[str, Any]:
     segments and catalogue. Raises InputError (no index), MismatchError (another format) or DamagedError.
     """
     path = Path(path)
-    catalogue = Catalogue(path)
+    catalogue = open_catalogue(path)
     try:
-        with opening_segments(path), catalogue.reading():
+        with opening_segments(*catalogue.folders), catalogue.reading():
             check(path, catalogue, verify=verify)
+            shards = {"shards": len(catalogue.folders)} if is_sharded(path) else {}
             counts = catalogue.modalities()
             return {
                 "kind": "index",
                 **catalogue.settings(),
+                **shards,
                 "version": catalogue.state().version,
                 "items": len(catalogue),
                 "modalities": {MODALITIES[number].value: count for number, count in sorted(counts.items())},
@@ -47,7 +51,7 @@ def check(path: Path, catalogue: Catalogue, *, verify: bool) -> None:
     format = SegmentFormat.read(catalogue.settings()["codes"])
     keys = [np.zeros(0, np.int64)]
     for entry in catalogue.segments():
-        segment = open_segment(segment_path(path, entry.number), format, entry.fingerprint, verify=verify)
+        segment = open_segment(catalogue.segment_path(entry.number), format, entry.fingerprint, verify=verify)
         if len(segment) != entry.items:
             raise DamagedError(
                 f"{path}: the catalogue names {entry.items:,} items of segment {entry.number}, which has "

@@ -23,11 +23,19 @@ from genius.index.segments import FOLDER, segment_path
 
 
 @contextlib.contextmanager
-def only_writer(path: Path) -> Iterator[None]:
-    """Be the one process that writes to an index.
+def only_writer(*indexes: Path) -> Iterator[None]:
+    """Be the one process that writes to these indexes.
 
     Raises GeniusError if another one does, DiskError if the disk can't be written to.
     """
+    with contextlib.ExitStack() as locks:
+        for index in indexes:
+            locks.enter_context(_writer_lock(index))
+        yield
+
+
+@contextlib.contextmanager
+def _writer_lock(path: Path) -> Iterator[None]:
     with translate_disk_errors(path), (path / "writer.lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,9 +47,11 @@ def only_writer(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def opening_segments(index: Path) -> Iterator[None]:
-    """Within, no segment is removed that the catalogue names at the beginning or later."""
-    with _segments_lock(index, fcntl.LOCK_SH):
+def opening_segments(*indexes: Path) -> Iterator[None]:
+    """Within, no segment is removed that the catalogues of these indexes name at the beginning or later."""
+    with contextlib.ExitStack() as locks:
+        for index in indexes:
+            locks.enter_context(_segments_lock(index, fcntl.LOCK_SH))
         yield
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from genius.errors import DamagedError, InputError, MismatchError
 from genius.index.assembly import ChosenItems, new_index_folder, refuse_existing, write_index
+from genius.index.shards import is_sharded
 from genius.index.stored_items import StoredItems, open_stored_items
 from genius.model import model_folder
 
@@ -46,9 +47,11 @@ def merge(
     """
     if prefer not in PREFERENCES:
         raise InputError(f"unknown preference {prefer!r}: expected one of {', '.join(PREFERENCES)}")
-    if isinstance(indexes, str | Path) or len(indexes) < 2:
-        raise InputError("merging takes two indexes or more: name them")
+    if isinstance(indexes, str | Path):
+        raise InputError("merging takes a list of indexes: name them")
     paths = [Path(index if isinstance(index, str | Path) else index.path) for index in indexes]
+    if len(paths) < 2 and not any(map(is_sharded, paths)):
+        raise InputError("merging takes two indexes or more, or one that has shards: name them")
     refuse_existing(Path(out))
     for path in paths:
         if [other.resolve() for other in paths].count(path.resolve()) > 1:

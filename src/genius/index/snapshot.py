@@ -17,7 +17,7 @@ from genius.decode.geometry import Geometry
 from genius.decode.onnx_decoder import Precision
 from genius.decode.pool_temperature import pool_rows
 from genius.errors import DamagedError, InputError
-from genius.index.catalogue import FILE, Catalogue, now
+from genius.index.catalogue import FILE, LINEAGE, Catalogue, now
 from genius.index.decoders import DecoderName, Decoders, NamedDecoder, describe_model
 from genius.index.facets import FacetCache
 from genius.index.filters import Condition
@@ -32,8 +32,8 @@ from genius.index.segments import (
     gather_column,
     gather_embeddings,
     open_segment,
-    segment_path,
 )
+from genius.index.shards import ShardManifest, is_sharded
 from genius.model import Model
 from genius.search.engine import Mode
 
@@ -45,8 +45,8 @@ FEW_EXCLUDED = 256
 
 
 def is_index(path: Path | str) -> bool:
-    """Whether `path` is a folder with a catalogue."""
-    return Path(path, FILE).is_file()
+    """Whether `path` is a folder with a catalogue, or with shards."""
+    return Path(path, FILE).is_file() or is_sharded(path)
 
 
 def segment_format(model: Model, kept: KeptEmbeddings) -> SegmentFormat:
@@ -67,16 +67,32 @@ def index_settings(model: Model, format: SegmentFormat) -> dict[str, Any]:
     }
 
 
-def create_index_folder(path: Path, settings: Mapping[str, Any]) -> None:
-    """Make an empty index at `path`, atomically. Raises InputError if something stands there."""
+def create_index_folder(path: Path, settings: Mapping[str, Any], shards: int | None = None) -> None:
+    """Make an empty index at `path`, atomically, whole or of so many shards.
+
+    Raises InputError if something stands there.
+    """
     if is_index(path):
         raise InputError("is an index already: open it, or choose another place", path=path)
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise InputError("holds something else: choose another place for the index", path=path)
+    manifest = None if shards is None else ShardManifest.new(shards)
     with atomic.write_folder(path) as folder:
-        Catalogue.create(folder, settings)
-        (folder / FOLDER).mkdir()
-        atomic.sync(folder)
+        if manifest is None:
+            _create_empty(folder, settings)
+            return
+        for number, name in enumerate(manifest.folders):
+            (folder / name).mkdir()
+            # Parts of one index keep their items' keys when they are merged.
+            place = {"shard": manifest.settings_of(number), LINEAGE: manifest.identity}
+            _create_empty(folder / name, {**settings, **place})
+        manifest.write(folder)
+
+
+def _create_empty(folder: Path, settings: Mapping[str, Any]) -> None:
+    Catalogue.create(folder, settings)
+    (folder / FOLDER).mkdir()
+    atomic.sync(folder)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +124,10 @@ class Snapshot:
         version = state.version
         if previous is not None and previous.version == version:
             return previous
-        opened = {} if previous is None else previous.segments
+        opened = {} if previous is None else {part.fingerprint: part for part in previous.segments.values()}
         segments = {
-            entry.number: opened.get(entry.number)
-            or open_segment(segment_path(path, entry.number), format, entry.fingerprint)
+            entry.number: opened.get(entry.fingerprint)
+            or open_segment(catalogue.segment_path(entry.number), format, entry.fingerprint)
             for entry in catalogue.segments()
         }
         return cls(version, state.next_key, segments, catalogue.tombstones(), model, decoders)

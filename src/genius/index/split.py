@@ -17,13 +17,13 @@ import numpy as np
 from genius.errors import InputError
 from genius.index import filters
 from genius.index.assembly import (
-    LINEAGE,
     ChosenItems,
     lineage_of,
     new_index_folder,
     refuse_existing,
     write_index,
 )
+from genius.index.catalogue import LINEAGE
 from genius.index.stored_items import open_stored_items
 
 

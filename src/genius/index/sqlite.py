@@ -58,20 +58,49 @@ class Database:
         if not self._closing.alive:
             raise self._closed()
         connection: sqlite3.Connection | None = getattr(self._thread, "connection", None)
+        if connection is not None and not connection.in_transaction and self._is_another_file():
+            self._forget_connection(connection)
+            connection = None
         if connection is None:
+            try:
+                self._thread.file = self._file()
+            except FileNotFoundError:
+                raise self._damaged("it is gone") from None
             connection = self._thread.connection = self._connect()
             with self._connections_lock:
                 _close(self._connections, ended=True)
                 self._connections.append((threading.current_thread(), connection))
         return connection
 
+    def _file(self) -> tuple[float, ...]:
+        """What tells the file from one that took its place; where SQLite does not look for changes, also what
+        tells its contents from others."""
+        found = self.path.stat()
+        if os.access(self.path.parent, os.W_OK):
+            return found.st_dev, found.st_ino
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, _has_log(self.path)
+
+    def _is_another_file(self) -> bool:
+        """Whether this thread's connection is to a file that was replaced, as that of a copy is."""
+        with contextlib.suppress(OSError):
+            return bool(self._file() != self._thread.file)
+        return False  # what is gone can be read as long as it is open
+
+    def _forget_connection(self, connection: sqlite3.Connection) -> None:
+        with self._connections_lock:
+            self._connections[:] = [pair for pair in self._connections if pair[1] is not connection]
+        connection.close()
+
     def _connect(self) -> sqlite3.Connection:
+        return self._connect_to(database_uri(self.path))
+
+    def _connect_to(self, uri: str) -> sqlite3.Connection:
         if not self._closing.alive:
             raise self._closed()
         with self._translated():
             # Threads don't share it, but closing the catalogue closes all.
             connection = sqlite3.connect(
-                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                uri, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True
             )
             connection.execute("PRAGMA synchronous = FULL")
         return connection
@@ -168,6 +197,22 @@ def _disk_error(path: Path, error: sqlite3.Error) -> DiskError | None:
         return DiskError(path, errno.EACCES, "used", needed)
     number = None if code is None else _DISK_ERRORS.get(code & 0xFF)
     return None if number is None else DiskError(path, number, "used", str(error))
+
+
+def database_uri(path: Path) -> str:
+    """How SQLite is told to open a file.
+
+    Where nobody can write, and nobody has a write-ahead log open, SQLite need not look for changes: it could
+    not, as it would have to write beside the file.
+    """
+    uri = path.absolute().as_uri()
+    if os.access(path.parent, os.W_OK):
+        return uri
+    return f"{uri}?mode=ro" + ("" if _has_log(path) else "&immutable=1")
+
+
+def _has_log(path: Path) -> bool:
+    return path.with_name(f"{path.name}-wal").exists()
 
 
 def ids_to_json(ids: Iterable[str]) -> str:

@@ -23,8 +23,8 @@ from genius.index.segments import (
     gather_codes,
     gather_embeddings,
     open_segment,
-    segment_path,
 )
+from genius.index.shard_catalogue import open_catalogue
 
 CHUNK = 1000
 """How many items are read at a time."""
@@ -108,15 +108,15 @@ def open_stored_items(path: Path | str) -> Iterator[StoredItems]:
     path = Path(path).absolute()
     if not path.exists():
         raise InputError("there is nothing here", path=path)
-    catalogue = Catalogue(path)
+    catalogue = open_catalogue(path)
     try:
         with contextlib.ExitStack() as stack:
-            with opening_segments(path):
+            with opening_segments(*catalogue.folders):
                 stack.enter_context(catalogue.reading())
                 settings = catalogue.settings()
                 format = SegmentFormat.read(settings["codes"])
                 segments = [
-                    open_segment(segment_path(path, entry.number), format, entry.fingerprint)
+                    open_segment(catalogue.segment_path(entry.number), format, entry.fingerprint)
                     for entry in catalogue.segments()
                 ]
             keys = np.concatenate([np.zeros(0, np.int64), *(segment.item_keys for segment in segments)])

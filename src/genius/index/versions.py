@@ -12,6 +12,7 @@ from genius.index.catalogue import Catalogue
 from genius.index.decoders import Decoders
 from genius.index.locks import only_writer, opening_segments
 from genius.index.segments import SegmentFormat
+from genius.index.shard_writer import open_writer
 from genius.index.snapshot import Snapshot
 from genius.index.writer import SegmentWriter
 from genius.model import Model
@@ -50,7 +51,7 @@ class Versions:
             yield self._thread.snapshot
             return
         with contextlib.ExitStack() as stack:
-            with opening_segments(self._path):
+            with opening_segments(*self._catalogue.folders):
                 stack.enter_context(self._catalogue.reading())
                 self._thread.snapshot = self._current()
             stack.callback(setattr, self._thread, "snapshot", None)
@@ -71,9 +72,11 @@ class Versions:
             raise GeniusError(f"{self._path} is being read by this thread: change it after that")
         if self._thread.writing:  # for instance by what supplies the items
             raise GeniusError(f"{self._path} is being changed by this thread: change it after that")
-        with self._writer_lock, only_writer(self._path):
+        folders = dict.fromkeys([self._path, *self._catalogue.folders])
+        with self._writer_lock, only_writer(*folders):
+            self._catalogue.prepare_writing()
             self._thread.writing = True
             try:
-                yield SegmentWriter(self._path, self._catalogue, self._format, self._model.fingerprint)
+                yield open_writer(self._path, self._catalogue, self._format, self._model.fingerprint)
             finally:
                 self._thread.writing = False

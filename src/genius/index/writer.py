@@ -76,7 +76,7 @@ class SegmentWriter:
         if block is None:
             self._catalogue.commit(revised=revised, read_values=read_values)
             return
-        older = self._segments_to_absorb(len(entries))
+        keys, older = block.item_keys.tolist(), self._segments_to_absorb(len(entries))
         quick = sum(segment.items for segment in older) + len(entries) <= QUICK_MERGE
         merged = self._merge(older, replaced) if older and quick else None
         if merged is not None:
@@ -86,6 +86,7 @@ class SegmentWriter:
             entries,
             segment,
             replaced,
+            item_keys=keys,
             revised=revised,
             merged=[entry.number for entry in older] if merged is not None else [],
             dropped=[] if merged is None else merged.dropped.tolist(),

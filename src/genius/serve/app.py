@@ -221,6 +221,8 @@ def _add_status_routes(app: FastAPI, service: Service) -> None:
             raise busy_error("nobody works on searches any more: start the service again")
         return _json({"status": "ok"})
 
+    app.add_api_route("/health", health, methods=["HEAD"], include_in_schema=False)
+
     @app.get("/metrics", **openapi.metrics())
     async def metrics() -> Response:
         """Get metrics in Prometheus's text format."""

@@ -1,0 +1,90 @@
+"""Commits to a sharded index: each item goes to the shard of its id, by a commit for each shard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from genius.index.catalogue import Catalogue
+from genius.index.entries import Entry, ReadValues
+from genius.index.segments import Block, Embeddings, SegmentFormat
+from genius.index.shard_catalogue import ShardCatalogue
+from genius.index.shards import shard_of
+from genius.index.writer import Compacted, SegmentWriter
+
+
+class ShardWriter(SegmentWriter):
+    """Writes to the sharded index at `path`; the caller is the only writer of all shards.
+
+    What is stopped between two shards has committed to some of them: adding the same again does the rest.
+    """
+
+    def __init__(self, path: Path, catalogue: ShardCatalogue, format: SegmentFormat, model: str) -> None:
+        super().__init__(path, catalogue, format, model)
+        self._shards = catalogue
+        self._writers = [SegmentWriter(shard.path.parent, shard, format, model) for shard in catalogue.shards]
+
+    def remove_orphans(self) -> None:
+        """Remove segments that nothing names, from all shards."""
+        for writer in self._writers:
+            writer.remove_orphans()
+
+    def commit(
+        self,
+        entries: Sequence[Entry],
+        block: Block | None,
+        replaced: Sequence[int],
+        revised: Mapping[int, Entry],
+        read_values: Mapping[str, ReadValues] | None = None,
+    ) -> None:
+        """Commit items with their codes, and what else they change; an item's replacement is in its shard."""
+        count = len(self._writers)
+        owners = np.array([shard_of(entry.id, count) for entry in entries], np.int64)
+        shards = self._shards.shards_of([*replaced, *revised])
+        for number, writer in enumerate(self._writers):
+            rows = np.flatnonzero(owners == number)
+            own_revised = {key: entry for key, entry in revised.items() if shards.get(key) == number}
+            if not len(rows) and not own_revised:
+                continue
+            writer.commit(
+                [entries[row] for row in rows.tolist()],
+                None if block is None or not len(rows) else _rows_of(block, rows),
+                [key for key in replaced if shards.get(key) == number],
+                own_revised,
+                {id: read for id, read in (read_values or {}).items() if shard_of(id, count) == number},
+            )
+
+    def compact(self) -> Compacted:
+        """Merge the segments of each shard."""
+        done = [writer.compact() for writer in self._writers]
+        totals = ([getattr(part, name) for part in done] for name in ("before", "after", "dropped"))
+        return Compacted(*map(sum, totals))
+
+
+def open_writer(path: Path, catalogue: Catalogue, format: SegmentFormat, model: str) -> SegmentWriter:
+    """What writes to an index, whole or sharded."""
+    kind = ShardWriter if isinstance(catalogue, ShardCatalogue) else SegmentWriter
+    return kind(path, catalogue, format, model)  # type: ignore[arg-type]
+
+
+def _rows_of(block: Block, rows: np.ndarray) -> Block:
+    return Block(
+        block.codes[rows],
+        block.modality[rows],
+        _ChosenEmbeddings(block.embeddings, rows),
+        block.item_keys[rows],
+        block.half_sq_norms[rows],
+    )
+
+
+class _ChosenEmbeddings:
+    """Some rows of embeddings, read when they are needed."""
+
+    def __init__(self, embeddings: Embeddings, rows: np.ndarray) -> None:
+        self._embeddings, self._rows = embeddings, rows
+        self.shape = len(rows), embeddings.shape[1]
+
+    def __getitem__(self, places: np.ndarray) -> np.ndarray:
+        return self._embeddings[self._rows[places]]

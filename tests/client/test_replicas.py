@@ -1,0 +1,76 @@
+"""A client of several services: the next one is asked if one does not answer."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from genius import Client
+from genius.errors import GeniusError, InputError
+from tests.client.test_transport import raw_answer, start_server
+
+BUSY = raw_answer(503, b'{"error": {"kind": "busy", "message": "too many requests"}}')
+
+
+def nobody() -> str:
+    """An address at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+def items(count: int) -> bytes:
+    return raw_answer(200, b'{"items": %d}' % count)
+
+
+def test_the_next_one_is_asked_and_then_asked_first() -> None:
+    silent, (busy, one), (working, other) = nobody(), start_server([BUSY]), start_server([items(1), items(2)])
+    with Client([silent, busy, working]) as client:
+        assert [len(client), len(client)] == [1, 2]  # the busy one would not have answered a second time
+    one.join()
+    other.join()
+
+
+def test_one_that_stops_answering_is_left_for_the_others() -> None:
+    (first, one), (second, other) = start_server([items(1)]), start_server([items(2)])
+    with Client([first, second]) as client:
+        assert len(client) == 1
+        one.join()
+        assert len(client) == 2
+    other.join()
+
+
+def test_if_none_answers_all_are_named() -> None:
+    urls = [nobody(), nobody()]
+    (busy, thread) = start_server([BUSY])
+    with Client([*urls, busy]) as client, pytest.raises(GeniusError) as raised:
+        client.about()
+    assert str(raised.value).startswith("none of 3 services answers: ")
+    assert all(f"{url} does not answer" in str(raised.value) for url in urls)
+    assert "too many requests" in str(raised.value)
+    thread.join()
+
+
+def test_an_answer_is_an_answer_even_if_it_is_an_error() -> None:
+    missing = raw_answer(422, b'{"error": {"kind": "invalid", "message": "k is too large"}}')
+    url, thread = start_server([missing])
+    with Client([url, nobody()]) as client, pytest.raises(InputError, match="k is too large"):
+        client.search("red")
+    thread.join()
+
+
+def test_changes_go_to_the_first_alone() -> None:
+    first, (second, thread) = nobody(), start_server([items(1)])
+    with Client([first, second]) as client:
+        for change in (lambda: client.remove("a"), client.compact):
+            with pytest.raises(GeniusError, match=f"{first} does not answer"):
+                change()
+        assert len(client) == 1
+    thread.join()
+
+
+def test_no_address_at_all() -> None:
+    with pytest.raises(InputError, match="there is no address"):
+        Client([])
+    with pytest.raises(InputError, match="and not at 'nowhere'"):
+        Client(["http://127.0.0.1:1", "nowhere"])
