@@ -79,9 +79,10 @@ def test_merged_answers_are_never_worse(
 def test_a_thousand_queries(whole: MadeUpIndex, shards: list[MadeUpIndex], mode: Any) -> None:
     """Of shards that answer apart, and of the index that they are together."""
     queries = [Query(f"query {number}") for number in range(1000)]
+    variants: list[dict[str, Any]] = [{"rerank": False}] if mode == "paper" else [{}, {"want": "image"}]
     with open_made_up(shards[0].path.parent) as together:
         for filter in FILTERS:
-            for more in ({}, {"want": "image"}) if mode != "paper" else ({"rerank": False},):
+            for more in variants:
                 options = SearchOptions.of(k=10, mode=mode, filter=filter, **more)
                 answers = whole._search(options).answer(queries)
                 for hits, expected in zip(ask(shards, queries, options), answers, strict=True):
