@@ -77,9 +77,7 @@ def _warn_not_cached() -> None:
     )
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def prefetch(typing_context: Any, array: Any, row: Any, byte: Any) -> Any:
-    """In compiled loops: let the processor fetch a byte of an array's row, which is soon going to be read."""
+def _prefetch(typing_context: Any, array: Any, row: Any, byte: Any) -> Any:
     signature = types.void(array, types.intp, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -87,7 +85,7 @@ def prefetch(typing_context: Any, array: Any, row: Any, byte: Any) -> Any:
         pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         offset = builder.mul(arguments[1], builder.extract_value(structure.strides, 0))
         address = builder.gep(builder.bitcast(structure.data, pointer), [builder.add(offset, arguments[2])])
-        function = cgutils.get_or_insert_function(
+        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
             builder.module,
             ir.FunctionType(ir.VoidType(), [pointer, number, number, number]),
             "llvm.prefetch.p0i8",
@@ -97,6 +95,11 @@ def prefetch(typing_context: Any, array: Any, row: Any, byte: Any) -> Any:
         return context.get_dummy_value()
 
     return signature, generate
+
+
+prefetch: Any = intrinsic(_prefetch)
+"""In compiled loops, `prefetch(array, row, byte)`: let the processor fetch a byte of an array's row, which is
+soon going to be read."""
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

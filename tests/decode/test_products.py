@@ -52,7 +52,8 @@ def test_no_sum_overflows(value: float) -> None:
 def test_zeros_and_extremes() -> None:
     book = np.array([[0, 0], [1e30, 0], [1e-30, 1e-30], [-0.0, 3e38]], np.float32)
     computed = RoundedBook(book).products(np.array([[0, 0], [1, 0]], np.float32))
-    np.testing.assert_allclose(computed, [[0, 0, 0, 0], [0, 1e30, 1e-30, 0]], rtol=1e-3)
+    expected = np.array([[0, 0, 0, 0], [0, 1e30, 1e-30, 0]], np.float64)
+    np.testing.assert_allclose(computed, expected, rtol=1e-3)
 
 
 def test_a_book_is_rounded_once_as_long_as_it_lives() -> None:

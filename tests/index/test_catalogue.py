@@ -32,8 +32,8 @@ def catalogue(tmp_path: Path) -> Catalogue:
     Catalogue.create(tmp_path, {"model": {"path": "m"}, "width": 7})
     catalogue = Catalogue(tmp_path)
     catalogue.commit(entries(), SegmentEntry(1, len(ITEMS), "abc"))
-    hashes = [entry.image_hash or b"" for entry in entries()[3:]]
-    catalogue.keep_images([(b"", b"other"), *((image_hash, b"bytes of d") for image_hash in hashes)])
+    kept = [(entry.id, entry.image_hash or b"", b"bytes of d") for entry in entries()[3:]]
+    catalogue.keep_images([("other", b"", b"other"), *kept])
     return catalogue
 
 

@@ -32,7 +32,8 @@ def test_cells_in_one_step_are_those_of_beams(pool: SegmentedPool, beams: int, l
                 )
             )
     for name in FIELDS:
-        np.testing.assert_array_equal(*(getattr(result, name) for result in results), err_msg=name)
+        first, second = (getattr(result, name) for result in results)
+        np.testing.assert_array_equal(first, second, err_msg=name)
 
 
 @given(pools())

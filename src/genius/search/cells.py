@@ -128,7 +128,8 @@ def _best(
         for row in range(bounds[query], bounds[query + 1]):
             total, first, added = log_probs[row], first_cells[row], code_log_probs[row]
             for start in range(0, len(added), BLOCK):
-                end, better = min(start + BLOCK, len(added)), 0
+                end = min(start + BLOCK, len(added))
+                better: Any = 0
                 for code in range(start, end):  # several at once, without a branch
                     better += np.float32(total + added[code]) > worst
                 if not better:

@@ -238,9 +238,8 @@ class PackedCodes:
         semantic, size = self.layout.semantic, self.sizes[self.layout.semantic]
         cells = _unpack_level(self.words, self.layout.places[semantic]).astype(np.int64)
         if self.modality_starts is not None:
-            cells += np.repeat(
-                np.arange(self.sizes[0]) * size, np.diff(self.modality_starts.astype(np.int64))
-            )
+            counts = np.diff(self.modality_starts.astype(np.int64)).astype(np.int64)
+            cells += np.repeat(np.arange(self.sizes[0]) * size, counts)
         return _group_starts(cells, np.dtype(np.int64), self.layout.num_cells + 1)
 
     def codes(self, rows: np.ndarray) -> np.ndarray:

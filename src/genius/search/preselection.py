@@ -135,9 +135,13 @@ def _replaced(
         else:
             new = slice(0, counts[place])
             pieces.append((new_starts[place, new], new_ends[place, new], origins[place, new]))
+    own_starts, own_ends, own_origins = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    new_bounds = np.concatenate([[0], np.cumsum([len(piece[0]) for piece in pieces])])
     return (
-        np.concatenate([[0], np.cumsum([len(piece[0]) for piece in pieces])]),
-        *(np.concatenate([piece[number] for piece in pieces]) for number in range(3)),
+        new_bounds,
+        own_starts,
+        own_ends,
+        own_origins,
     )
 
 

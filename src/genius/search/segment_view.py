@@ -92,7 +92,7 @@ class SegmentView:
     def modality_items(self) -> np.ndarray:
         """How many of them each modality code has, int64 [modality codes]."""
         layout = self.packed.layout
-        return self.cell_items.reshape(-1, layout.sizes[layout.semantic]).sum(axis=1)
+        return np.asarray(self.cell_items.reshape(-1, layout.sizes[layout.semantic]).sum(axis=1))
 
     @cached_property
     def words(self) -> tuple[Any, Any, Any, Any]:
