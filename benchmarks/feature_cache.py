@@ -41,7 +41,7 @@ BAR_RATE = 0.9
 def opening_seconds(folder: Path, entries: int, rounds: int) -> dict[str, float]:
     """What it takes to open a cache of `entries` indexed records, and to look for 16 keys."""
     rng = np.random.default_rng(0)
-    path, asked = folder / "made-up.cache", [b""]
+    path, looked_up = folder / "made-up.cache", [b""]
     record = np.dtype([("key", "V16"), ("check", "<u4"), ("row", "<f2", (WIDTH,))])
     with path.open("wb") as file, bar("writing records", total=entries, unit="records") as shown:
         for start in range(0, entries, BLOCK):
@@ -51,16 +51,16 @@ def opening_seconds(folder: Path, entries: int, rounds: int) -> dict[str, float]
             rising = (np.arange(start, start + len(records)) * (1 << 32) // entries).astype(">u4")
             keys[:, :4] = rising.view(np.uint8).reshape(-1, 4)
             records["key"] = keys.view("V16")[:, 0]
-            asked = [key.tobytes() for key in keys[:16]]
+            looked_up = [key.tobytes() for key in keys[:16]]
             file.write(records.tobytes())
             shown.advance(len(records))
     with FeatureCache(path, WIDTH) as cache:
-        cache.missing(asked)
+        cache.missing(looked_up)
     times = []
     for _ in range(rounds):
         begin = time.perf_counter()
         with FeatureCache(path, WIDTH) as cache:
-            cache.missing(asked)
+            cache.missing(looked_up)
         times.append(time.perf_counter() - begin)
     return {"opening, s": statistics.median(times)}
 

@@ -118,8 +118,8 @@ def search_cells(
     best = np.argsort(-scores, axis=1, kind="stable")[:, : 2 * K]  # at most every second is a repetition
     results = np.full((len(vectors), K), -1, np.int64)
     for query, ranked in enumerate(best):
-        found = [items[row] for row in ranked if np.isfinite(scores[query, row])]
-        distinct = list(dict.fromkeys(found))[:K]
+        best_items = [items[row] for row in ranked if np.isfinite(scores[query, row])]
+        distinct = list(dict.fromkeys(best_items))[:K]
         results[query, : len(distinct)] = wanted[distinct]
     return results
 

@@ -1,10 +1,10 @@
 """Write docs/photo-model.md, the model card of `photo`.
 
-    python -m tools.model_card --captions PHOTOS.jsonl.xz --figures FIGURES [--free-figures FREE]
+    python -m tools.model_card --captions PHOTOS.jsonl.xz --figures FIGURES … [--free-figures FREE]
 
-FIGURES and FREE are what `benchmarks/photo.py --final --json` prints of the model that ships, and of one
-trained by the same recipe on the freely licensed photos alone; several seeds may be in one file. Without
-FREE, the page says that this has not been measured.
+FIGURES are what `benchmarks/photo.py --final --json` prints of the model that ships, and of others by the
+same recipe with other seeds; FREE of one trained on the freely licensed photos alone. Those of the model that
+ships are in research/photo. Without FREE, the page says that this has not been measured.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import json
 import lzma
 import statistics
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -53,14 +54,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for name in ("captions", "figures"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--captions", type=Path, required=True)
+    parser.add_argument("--figures", type=Path, nargs="+", required=True)
     parser.add_argument("--free-figures", type=Path)
     options = parser.parse_args()
     with lzma.open(options.captions, "rt", encoding="utf-8") as lines:
         photos = [row for row in map(json.loads, lines) if row["split"] == "train"]
     manifest = storage.read_manifest(SHIPPED / DEFAULT)
-    size = sum(file.stat().st_size for file in (SHIPPED / DEFAULT).iterdir()) / 1e6
+    # As in a wheel, whose files are compressed.
+    size = sum(len(zlib.compress(file.read_bytes())) for file in (SHIPPED / DEFAULT).iterdir()) / 1e6
     free = sum(photo.get("photo_licence_id") in FREE_LICENCES for photo in photos)
     page = TEMPLATE.read_text(encoding="utf-8").format(
         size=f"{size:.1f}",
@@ -69,9 +71,10 @@ def main() -> None:
         codes=" × ".join(map(str, manifest.settings["quantizer"]["sizes"])),
         photos=f"{len(photos):,}",
         captions=f"{sum(len(photo['captions']) for photo in photos):,}",
-        licences=_licence_table(photos).markdown(),
+        licences=_licence_table(photos).markdown().strip(),
         free=f"{free:,}",
-        figures=_figure_table(_read(options.figures)).markdown(),
+        trainings=_trainings(len(options.figures)),
+        figures=_figure_table(_read(*options.figures)).markdown().strip(),
         free_figures=_free_figures(options.free_figures, free),
     )
     PAGE.write_text(page, encoding="utf-8")
@@ -81,7 +84,7 @@ def _free_figures(path: Path | None, photos: int) -> str:
     """What the same recipe reaches on so many freely licensed photos."""
     if path is None:
         return f"The same recipe on the {photos:,} freely licensed photos alone has not been measured yet."
-    table = _figure_table(_read(path), SHORT).markdown()
+    table = _figure_table(_read(path), SHORT).markdown().strip()
     return f"The same recipe, trained on the {photos:,} freely licensed photos only:\n\n{table}"
 
 
@@ -98,10 +101,16 @@ def _licence_table(photos: Iterable[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _read(path: Path) -> dict[tuple[str, str], list[list[float]]]:
+def _trainings(count: int) -> str:
+    if count == 1:
+        return "one training"
+    return f"the mean of {count} trainings with different seeds, and their range; the first of them ships"
+
+
+def _read(*paths: Path) -> dict[tuple[str, str], list[list[float]]]:
     """The hit rates of each task and system, a list for each seed."""
     figures: defaultdict[tuple[str, str], list[list[float]]] = defaultdict(list)
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in (line for path in paths for line in path.read_text(encoding="utf-8").splitlines()):
         row = json.loads(line)
         figures[row["task"], row["system"]].append([row[f"hit@{k}"] for k in (1, 5, 10)])
     return figures

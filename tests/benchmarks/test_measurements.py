@@ -199,8 +199,8 @@ def test_more_codes_an_item(run: RunScript, trained: Path, miniature: Path) -> N
     router, doubled = load("routing").Router(pool.model), np.ones(len(codes), bool)
     for task in pool.tasks:
         for results in more.search_cells(pool, router, task, 2, second, doubled):
-            found = results[results >= 0]
-            assert len(set(found)) == len(found)
+            numbers = results[results >= 0]
+            assert len(set(numbers)) == len(numbers)
     embeddings = np.asarray(pool.coded.embedded.items.embeddings, np.float32)
     shared = more.embeddings_of_codes(embeddings, codes, pool.model.quantizer.sizes)
     deeper = shared + more.residual_levels(embeddings - shared)

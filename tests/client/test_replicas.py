@@ -8,7 +8,7 @@ import pytest
 
 from genius import Client
 from genius.errors import GeniusError, InputError
-from tests.client.test_transport import raw_answer, start_server
+from tests.client.scripted_server import raw_answer, start_server
 
 BUSY = raw_answer(503, b'{"error": {"kind": "busy", "message": "too many requests"}}')
 
@@ -23,19 +23,23 @@ def items(count: int) -> bytes:
     return raw_answer(200, b'{"items": %d}' % count)
 
 
-def test_the_next_one_is_asked_and_then_asked_first() -> None:
-    silent, (busy, one), (working, other) = nobody(), start_server([BUSY]), start_server([items(1), items(2)])
+def test_the_next_address_is_tried_and_then_tried_first() -> None:
+    silent, (busy, first_thread), (working, other) = (
+        nobody(),
+        start_server([BUSY]),
+        start_server([items(1), items(2)]),
+    )
     with Client([silent, busy, working]) as client:
         assert [len(client), len(client)] == [1, 2]  # the busy one would not have answered a second time
-    one.join()
+    first_thread.join()
     other.join()
 
 
 def test_one_that_stops_answering_is_left_for_the_others() -> None:
-    (first, one), (second, other) = start_server([items(1)]), start_server([items(2)])
+    (first, first_thread), (second, other) = start_server([items(1)]), start_server([items(2)])
     with Client([first, second]) as client:
         assert len(client) == 1
-        one.join()
+        first_thread.join()
         assert len(client) == 2
     other.join()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import socket
-import threading
 
 import pytest
 
 from genius import Client
 from genius.errors import DamagedError, GeniusError, InputError
+from tests.client.scripted_server import raw_answer, start_server
 
 
 def test_a_service_that_does_not_answer() -> None:
@@ -16,28 +16,6 @@ def test_a_service_that_does_not_answer() -> None:
         port = free.getsockname()[1]
     with pytest.raises(GeniusError, match="does not answer"):
         Client(f"http://127.0.0.1:{port}").search("red")
-
-
-def start_server(answers: list[bytes]) -> tuple[str, threading.Thread]:
-    """A server that gives each connection one answer, and closes it."""
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def run() -> None:
-        with listening:
-            for answer in answers:
-                connection, _ = listening.accept()
-                with connection:
-                    connection.recv(1 << 16)
-                    connection.sendall(answer)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return f"http://127.0.0.1:{listening.getsockname()[1]}", thread
-
-
-def raw_answer(status: int, body: bytes) -> bytes:
-    head = f"HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
 
 
 def test_an_idle_connection_that_was_closed_is_replaced() -> None:

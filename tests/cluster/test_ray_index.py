@@ -100,7 +100,7 @@ def test_what_is_wrong_on_a_machine_is_one_sentence_with_its_name(
     source, model = home / "items.jsonl", Model.open(home / "model")
     with pytest.raises(GeniusError, match=rf"No space left on device.*\(on {socket.gethostname()}\)"):
         index_on_cluster(FullDisk(source), model, tmp_path / "index", ClusterOptions(workers=1))
-    with pytest.raises(InputError, match="room for 3 workers with a core each, and 99 are wanted"):
+    with pytest.raises(InputError, match=r"room for \d workers with a core each, and 99 are wanted"):
         index_on_cluster(read(source), model, tmp_path / "other", ClusterOptions(workers=99))
     gone = tmp_path / "gone"
     shutil.copytree(home / "model", gone)

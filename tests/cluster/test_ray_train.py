@@ -22,7 +22,7 @@ def train(folder: Path, broken: Path | None = None) -> None:
     import os
     import signal
 
-    from genius.train import distributed
+    from genius.train import distributed, loop
     from tests.train import quadratic
 
     distributed.init()
@@ -37,7 +37,12 @@ def train(folder: Path, broken: Path | None = None) -> None:
             real(parameters)
 
         distributed.sum_gradients = killing
-    quadratic.run(folder)
+    stage = quadratic.Quadratic()
+    # What is dropped out of a batch is drawn anew in each process.
+    stage.network = torch.nn.Sequential(
+        *(part for part in stage.network.children() if not isinstance(part, torch.nn.Dropout))
+    )
+    loop.train(stage, quadratic.SETTINGS, folder, seed=quadratic.SEED)
 
 
 def test_workers_of_a_cluster_take_the_steps_of_one_process(ray: Any, tmp_path: Path) -> None:

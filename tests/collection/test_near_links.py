@@ -48,7 +48,7 @@ def test_what_hangs_together_is_what_brute_force_finds(cell: int, monkeypatch: p
         assert ours >= 0.99 * theirs
 
 
-def test_small_cells_are_joined_as_long_as_they_have_the_first_code_in_common() -> None:
+def test_small_cells_are_merged_as_long_as_they_have_the_first_code_in_common() -> None:
     """Each item is compared with the means of all cells: these may not be as many as items are."""
     random = np.random.default_rng(7)
     codes = np.stack([np.repeat([0, 1, 2], [3000, 100, 2000]), random.integers(0, 2000, 5100)], axis=1)

@@ -86,12 +86,12 @@ def test_an_empty_cache(tmp_path: Path) -> None:
 
 def test_processes_that_have_it_open_see_what_the_others_add(tmp_path: Path) -> None:
     path = tmp_path / "images.cache"
-    with FeatureCache(path, WIDTH) as one, FeatureCache(path, WIDTH) as other:
-        one.add(keys_of("a"), rows_of(1))
+    with FeatureCache(path, WIDTH) as first, FeatureCache(path, WIDTH) as other:
+        first.add(keys_of("a"), rows_of(1))
         assert other.missing(keys_of("a", "b")) == [1]
         other.add(keys_of("b", "a"), rows_of(2, 1))  # both may have encoded the same
-        assert one.missing(keys_of("a", "b")) == []
-        np.testing.assert_array_equal(one.rows(keys_of("b", "a")), rows_of(2, 1))
+        assert first.missing(keys_of("a", "b")) == []
+        np.testing.assert_array_equal(first.rows(keys_of("b", "a")), rows_of(2, 1))
 
 
 @pytest.mark.parametrize("damage", ["removed", "garbage", "alien", "cut", "emptied"])
@@ -149,7 +149,7 @@ def test_any_order_of_adding_by_several_processes_equals_a_dictionary(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(feature_cache, "RECENT", 4)
         patch.setattr(feature_cache, "BLOCK", 5)
-        patch.setattr(feature_cache, "REMEMBERED", 3)
+        patch.setattr(feature_cache, "MOST_CHECKED", 3)
         caches = [FeatureCache(path, WIDTH) for _ in range(3)]
         for process, numbers in batches:
             caches[process].add(keys_of(*map(str, numbers)), rows_of(*numbers).reshape(-1, WIDTH))
@@ -157,9 +157,9 @@ def test_any_order_of_adding_by_several_processes_equals_a_dictionary(
         for cache in caches:
             absent = cache.missing(keys_of(*map(str, range(31))))
             assert absent == [number for number in range(31) if number not in expected]
-            found = list(expected) * 2
+            chosen = list(expected) * 2
             np.testing.assert_array_equal(
-                cache.rows(keys_of(*map(str, found))), rows_of(*found).reshape(-1, WIDTH)
+                cache.rows(keys_of(*map(str, chosen))), rows_of(*chosen).reshape(-1, WIDTH)
             )
             cache.close()
 

@@ -156,7 +156,7 @@ def test_an_export_read_back_is_the_same_index(
         "1",
     )
     assert answers(tmp_path / "rooted") == answers(index)
-    assert "end the name in one of" in refused("export", index, tmp_path / "items.txt")
+    assert "end it in one of" in refused("export", index, tmp_path / "items.txt")
 
 
 def test_a_collection_moves_to_another_model(
@@ -223,5 +223,6 @@ def test_an_empty_index(coded_model: Path, tmp_path: Path) -> None:
     assert run("list", empty).stdout == ""
     assert "the index is empty" in refused("split", empty, "--where", "a=1", "-o", tmp_path / "part")
     assert "the index is empty" in refused("export", empty, tmp_path / "items.jsonl")
-    run("merge", empty, empty, "-o", tmp_path / "merged")
+    assert "is named twice" in refused("merge", empty, empty, "-o", tmp_path / "merged")
+    run("merge", empty, make(tmp_path / "other", coded_model, []), "-o", tmp_path / "merged")
     assert describe(tmp_path / "merged")["items"] == 0

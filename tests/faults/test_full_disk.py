@@ -127,8 +127,8 @@ def test_a_disk_that_is_read_only_is_one_sentence(small_disk: Path) -> None:
     with open_made_up(small_disk / "index") as index:
         index.add(made_up_items(8))
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    with pytest.raises(GeniusError, match="its folder can't be written to, which is needed to read it too"):
-        open_made_up(small_disk / "index")
+    with open_made_up(small_disk / "index") as index:
+        assert len(index) == 8 and index.search("red", k=3)
     with (
         pytest.raises(GeniusError, match=r"Read-only file system.*: give the user"),
         only_writer(small_disk / "index"),

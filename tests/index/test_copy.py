@@ -18,9 +18,9 @@ from genius.index import copy as copy_module
 from genius.index.copy import copy
 from genius.index.inspect import describe
 from genius.index.snapshot import is_index
+from tests.index.index_answers import answers
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import made, open_made_up
-from tests.index.test_merge import answers
 
 ITEMS = made_up_items(24)
 ROOT = Path(__file__).parents[2]

@@ -211,7 +211,7 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             index.export(tmp_path / "out.jsonl", embeddings=True)
         with pytest.raises(InputError, match="exists already"):
             index.export(tmp_path / "there.jsonl")
-        with pytest.raises(InputError, match=r"end the name in one of \.parquet"):
+        with pytest.raises(InputError, match=r"end it in one of \.parquet"):
             index.export(tmp_path / "out.csv")
         for wrong in (tmp_path, tmp_path.parent / "elsewhere"):
             with pytest.raises(InputError, match="a folder below"):

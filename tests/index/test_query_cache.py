@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import fields
+from typing import cast
 
 import numpy as np
 import pytest
@@ -13,8 +14,11 @@ from genius.index import query_cache
 from genius.index.query import SearchOptions
 from genius.index.query_batch import QueryBatch, TargetedQuery, embed_queries, query_notes, targeted
 from genius.index.query_cache import QueryCache
-from tests.index.test_composition import MODEL
+from genius.model import Model
+from tests.index.made_up_index import MadeUpModel
 from tests.pictures import square
+
+MODEL = cast(Model, MadeUpModel())
 
 
 @pytest.fixture
@@ -30,9 +34,9 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> list[TargetedQuery]:
     return seen
 
 
-def assert_equal(one: QueryBatch, other: QueryBatch) -> None:
+def assert_equal(first: QueryBatch, other: QueryBatch) -> None:
     for field in fields(QueryBatch):
-        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
+        np.testing.assert_array_equal(getattr(first, field.name), getattr(other, field.name))
 
 
 def aimed() -> list[TargetedQuery]:

@@ -22,6 +22,8 @@ from genius.search.engine import MODES, Engine, Mode
 from genius.search.segment_view import SegmentView
 from tests.index.made_up import FP16, GIVEN, LEARNED, NO_MODALITY_CODE, NONE, WIDTH, made_up_block, quantized
 
+ROUNDING = 1e-3
+"""Of scores by codes, whose products with queries are whole numbers of 16 bits."""
 NO_TOMBSTONES = np.zeros(0, np.int64)
 
 
@@ -150,7 +152,7 @@ def test_k_of_what_is_wanted_once_each_and_in_order(
                 expected = pool.level_log_probs(
                     queries.vectors[query], item_of[key], modality_given=given_code
                 )
-                np.testing.assert_allclose(ranked.level_log_probs[place], expected, atol=1e-4)
+                np.testing.assert_allclose(ranked.level_log_probs[place], expected, atol=ROUNDING)
                 path = RankedPath(ranked, place)
                 assert path.log_probabilities == tuple(ranked.level_log_probs[place].tolist())
                 assert path.prefix_counts == tuple(ranked.prefix_counts[place].tolist())
@@ -167,12 +169,12 @@ def test_the_plain_ranking_may_be_by_code_score(
         sq_distances = ((queries.vectors[query] - pool.quantized) ** 2).sum(axis=1)
         distance_of = dict(zip(pool.item_keys.tolist(), sq_distances.tolist(), strict=True))
         plain = [distance_of[key] for key in ranked.item_keys[ranked.plain].tolist()]
-        np.testing.assert_allclose(plain, sorted(plain), atol=1e-4)
+        np.testing.assert_allclose(plain, sorted(plain), atol=ROUNDING)
         code_scores = ((queries.vectors[query] ** 2).sum() - plain) / 2
-        np.testing.assert_allclose(ranked.plain_scores[ranked.plain], code_scores, atol=1e-4)
+        np.testing.assert_allclose(ranked.plain_scores[ranked.plain], code_scores, atol=ROUNDING)
         if mode == "scan":
             wanted = pool.wanted(int(queries.want[query]))
-            np.testing.assert_allclose(plain, np.sort(sq_distances[wanted])[:k], atol=1e-4)
+            np.testing.assert_allclose(plain, np.sort(sq_distances[wanted])[:k], atol=ROUNDING)
 
 
 @settings(max_examples=20)
@@ -221,12 +223,12 @@ def test_wide_beams_give_both_rankings_of_all_items(
         item_of = {int(key): item for item, key in enumerate(pool.item_keys)}
         items = [item_of[key] for key in ranked.item_keys.tolist()]
         scores = pool.scores(queries, query)
-        np.testing.assert_allclose(ranked.scores, scores[items], atol=1e-4)
+        np.testing.assert_allclose(ranked.scores, scores[items], atol=ROUNDING)
         np.testing.assert_allclose(ranked.cosines, pool.cosines(queries, query)[items], atol=1e-5)
         for log_probs, item in zip(ranked.level_log_probs, items, strict=True):
-            np.testing.assert_allclose(log_probs, by_level[item], atol=1e-4)
+            np.testing.assert_allclose(log_probs, by_level[item], atol=ROUNDING)
         best = scores[[items[place] for place in ranked.reranked]]
-        np.testing.assert_allclose(best, np.sort(scores[wanted])[::-1], atol=1e-4)
+        np.testing.assert_allclose(best, np.sort(scores[wanted])[::-1], atol=ROUNDING)
         log_prob = {tuple(pool.codes[item]): round(float(by_level[item].sum()), 4) for item in wanted}
         plain = [log_prob[tuple(ranked.codes[place])] for place in ranked.plain]
         assert plain == sorted(plain, reverse=True)

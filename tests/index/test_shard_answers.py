@@ -47,11 +47,11 @@ def ask(shards: list[MadeUpIndex], queries: list[Query], options: SearchOptions)
     )
 
 
-def check(found: Hits, expected: Hits, mode: str) -> None:
-    assert len(found) == len(expected)
+def check(actual: Hits, expected: Hits, mode: str) -> None:
+    assert len(actual) == len(expected)
     if mode == "scan":
-        assert [hit.score for hit in found] == pytest.approx([hit.score for hit in expected], abs=ROUNDING)
-    scores = {hit.item.id: hit.score for hit in found}
+        assert [hit.score for hit in actual] == pytest.approx([hit.score for hit in expected], abs=ROUNDING)
+    scores = {hit.item.id: hit.score for hit in actual}
     for hit in expected:
         as_good = sum(other >= hit.score - ROUNDING for other in scores.values())
         assert abs(scores.get(hit.item.id, -1e9) - hit.score) <= ROUNDING or as_good >= len(expected)
@@ -95,9 +95,9 @@ def test_more_like_an_item_of_one_shard(whole: MadeUpIndex, shards: list[MadeUpI
     options = SearchOptions.of(k=9, mode="scan", exclude=["item-4"])
     holder = next(shard for shard in shards if "item-4" in shard)
     encoded = [holder._search(options).encode_item("item-4")]
-    found = merge_answers([shard._search(options).answer_encoded(encoded) for shard in shards], options)[0]
-    assert "item-4" not in {hit.item.id for hit in found}
-    check(found, whole.search(near="item-4", k=9, mode="scan"), "scan")
+    hits = merge_answers([shard._search(options).answer_encoded(encoded) for shard in shards], options)[0]
+    assert "item-4" not in {hit.item.id for hit in hits}
+    check(hits, whole.search(near="item-4", k=9, mode="scan"), "scan")
     with pytest.raises(InputError, match="nothing can be near it"):
         holder._search(options).encode_item("nothing")
 
@@ -117,7 +117,7 @@ def test_nothing_at_all_says_why(shards: list[MadeUpIndex]) -> None:
 
 
 def test_answers_that_do_not_belong_together() -> None:
-    options, one = SearchOptions(), Hits([], [], rerank=True, notes=[])
-    for answers in ([], [[one], [one, one]]):
+    options, empty = SearchOptions(), Hits([], [], rerank=True, notes=[])
+    for answers in ([], [[empty], [empty, empty]]):
         with pytest.raises(InputError, match="for the same queries"):
             merge_answers(answers, options)

@@ -20,9 +20,9 @@ from genius.index.inspect import describe
 from genius.index.merge import merge
 from genius.index.shards import FILE, shard_of
 from genius.index.snapshot import create_index_folder
+from tests.index.index_answers import answers
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, made, open_made_up
-from tests.index.test_merge import answers
 
 ITEMS = made_up_items(60)
 WORDS = ("a dog", "the sea", "red", "", "a lighthouse at night")
@@ -91,9 +91,9 @@ TWICE = [Item(f"again-{number}", f"The text of {number}") for number in (1, 4, 7
 
 
 def ids_of_groups(groups: Iterable[DuplicateGroup]) -> list[list[str]]:
-    found = [[item.id for item in group.items] for group in groups]
-    assert len(found) > 2
-    return found
+    ids = [[item.id for item in group.items] for group in groups]
+    assert len(ids) > 2
+    return ids
 
 
 VERBS: dict[str, Callable[[MadeUpIndex], Any]] = {
@@ -130,8 +130,8 @@ def test_shards_are_merged_exported_and_split(tmp_path: Path) -> None:
     with open_made_up(tmp_path / "merged") as merged:
         assert answers(merged) == expected
         merged.add([Item("next", "goes on as one index")])
-    with open_made_up(tmp_path / "sharded-even") as one, open_made_up(tmp_path / "whole-even") as other:
-        assert answers(one) == answers(other)
+    with open_made_up(tmp_path / "sharded-even") as sharded, open_made_up(tmp_path / "whole-even") as other:
+        assert answers(sharded) == answers(other)
 
 
 def test_a_running_reader_sees_what_another_one_writes(tmp_path: Path) -> None:

@@ -50,12 +50,12 @@ def test_explore_opens_with_albums(shop_page: Any, shop: Path) -> None:
     assert card_names(shop_page) == list(albums[0].ids[:48])
 
 
-def test_what_takes_longer_than_a_request_is_asked_for_again(shop_page: Any) -> None:
-    asked: list[str] = []
+def test_what_takes_longer_than_a_request_is_requested_again(shop_page: Any) -> None:
+    requested: list[str] = []
 
     def slow(route: Any) -> None:
-        asked.append(route.request.url)
-        if len(asked) < 3:
+        requested.append(route.request.url)
+        if len(requested) < 3:
             message = "this takes more than 30 seconds: try again"
             route.fulfill(status=503, json={"error": {"kind": "timeout", "message": message}})
         else:
@@ -64,7 +64,7 @@ def test_what_takes_longer_than_a_request_is_asked_for_again(shop_page: Any) -> 
     shop_page.route("**/sample?*", slow)
     shop_page.goto("/#/explore/sample")
     assert card_names(shop_page)
-    assert len(asked) == 3
+    assert len(requested) == 3
     expect(shop_page.locator("#explore-status.wrong")).to_have_count(0)
 
 

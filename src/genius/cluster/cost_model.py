@@ -35,9 +35,9 @@ QUERIES = 64
 SIDE = 512
 """Pixels of a made-up image's side."""
 COMMIT_SECONDS = 8.0
-"""Of a million items on the driver, by benchmarks/cluster.py."""
+"""Of a million items on the driver: assumed, as benchmarks/cluster.py has not measured it yet."""
 ENTRY_BYTES = 420
-"""Of an item in the catalogue, besides its text and metadata, by benchmarks/cluster.py."""
+"""Of an item in the catalogue, besides its text and metadata: assumed, too."""
 CHUNKS_WAITING = 4
 """Of each worker, encoded and not yet committed, at most."""
 HOUR = 3600.0

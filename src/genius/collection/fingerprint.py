@@ -159,18 +159,18 @@ def _differing(bits: np.ndarray, others: np.ndarray) -> np.ndarray:
     return np.asarray(np.bitwise_count(bits ^ others).sum(-1, dtype=np.int64))
 
 
-def _agree(one: Fingerprint, other: Fingerprint) -> bool:
+def _agree(first: Fingerprint, other: Fingerprint) -> bool:
     """Whether two images agree cell by cell: as they are, or the whole of one with the window of the other
     that is most like it, if that is about as like it as the whole."""
-    if _differing_cells(one.cells[0], other.cells[0], moved=False) <= DIFFERING_CELLS:
+    if _differing_cells(first.cells[0], other.cells[0], moved=False) <= DIFFERING_CELLS:
         return True
-    of_other, of_one = _differing(one.bits[0], other.bits), _differing(one.bits, other.bits[:1])
-    if min(of_other[1:].min(), of_one[1:].min()) > of_other[0] + CROPPED_BITS:
+    of_other, of_first = _differing(first.bits[0], other.bits), _differing(first.bits, other.bits[:1])
+    if min(of_other[1:].min(), of_first[1:].min()) > of_other[0] + CROPPED_BITS:
         return False
-    if of_other[1:].min() <= of_one[1:].min():
-        pair = one.cells[0], other.cells[1 + int(of_other[1:].argmin())]
+    if of_other[1:].min() <= of_first[1:].min():
+        pair = first.cells[0], other.cells[1 + int(of_other[1:].argmin())]
     else:
-        pair = one.cells[1 + int(of_one[1:].argmin())], other.cells[0]
+        pair = first.cells[1 + int(of_first[1:].argmin())], other.cells[0]
     return _differing_cells(*pair, moved=True) <= DIFFERING_IN_CROPS
 
 

@@ -99,11 +99,11 @@ def _cells(members: Members) -> np.ndarray:
     Each item is compared with the means of all cells: so these must not be many more than items need.
     """
     first_codes = set(members.cells(len(members), first_level=0).tolist())
-    joined: list[int] = []
+    starts_of_cells: list[int] = []
     for start, end in pairwise(members.cells(CELL, first_level=0).tolist()):
-        if start in first_codes or end - joined[-1] > CELL:
-            joined.append(start)
-    return np.array([*joined, len(members)], np.int64)
+        if start in first_codes or end - starts_of_cells[-1] > CELL:
+            starts_of_cells.append(start)
+    return np.array([*starts_of_cells, len(members)], np.int64)
 
 
 def project(members: Members, energy: float = KEPT_ENERGY) -> np.ndarray:

@@ -29,7 +29,7 @@ BLOCK = 4096
 """Records that are checked or read together."""
 RECENT = 1 << 14
 """From so many records on that the index lacks, it takes them in; until then their keys are in memory."""
-REMEMBERED = 1 << 20
+MOST_CHECKED = 1 << 20
 """Places of checked records that are kept in memory at most."""
 
 
@@ -131,7 +131,7 @@ class FeatureCache:
         """The places of keys; None for those without an undamaged record."""
         places = list(map(self._checked.get, keys))
         if None in places:
-            if len(self._checked) > REMEMBERED:
+            if len(self._checked) > MOST_CHECKED:
                 self._checked.clear()
             self._check([key for key in dict.fromkeys(keys) if key not in self._checked])
             places = list(map(self._checked.get, keys))

@@ -23,7 +23,7 @@ BUSY_SECONDS = 60
 """How long to wait for another process that changes the index."""
 STEP = 1 << 18
 """Keys that are taken in by one transaction at most."""
-ASKED = 512
+LOOKED_UP = 512
 """Keys that are looked up by one statement at most."""
 CACHED = 16 << 10
 """KiB of the index that a process keeps in memory at most."""
@@ -77,14 +77,14 @@ class KeyIndex:
         self._mended(self._clear)
 
     def _look_up(self, keys: Sequence[bytes]) -> dict[bytes, int]:
-        found: dict[bytes, int] = {}
+        known: dict[bytes, int] = {}
         keys = sorted(keys)  # neighbours share pages
-        for start in range(0, len(keys), ASKED):
-            asked = keys[start : start + ASKED]
-            marks = ",".join("?" * len(asked))
+        for start in range(0, len(keys), LOOKED_UP):
+            wanted = keys[start : start + LOOKED_UP]
+            marks = ",".join("?" * len(wanted))
             sql = f"SELECT key, place FROM places WHERE key IN ({marks})"
-            found.update(self._connection.execute(sql, asked).fetchall())
-        return found
+            known.update(self._connection.execute(sql, wanted).fetchall())
+        return known
 
     def _extend(self, keys: np.ndarray) -> None:
         todo = len(keys) - self.indexed()

@@ -41,7 +41,7 @@ def _merged(answers: Sequence[Hits], options: SearchOptions) -> Hits:
         _page((hit for hits in rankings for hit in hits), options)
         for rankings in ([hits.plain for hits in answers], [hits.reranked for hits in answers])
     )
-    found = [hits for hits in answers if hits.plain or hits.reranked] or list(answers)
+    filled = [hits for hits in answers if hits.plain or hits.reranked] or list(answers)
     shown = reranked if options.reranks else plain
     nearest = None
     if not shown:
@@ -51,8 +51,8 @@ def _merged(answers: Sequence[Hits], options: SearchOptions) -> Hits:
         plain,
         reranked,
         rerank=options.reranks,
-        notes=dict.fromkeys(note for hits in found for note in hits.notes),
-        mode=next((hits.mode for hits in answers if hits.mode not in ("", "scan")), found[0].mode),
+        notes=dict.fromkeys(note for hits in filled for note in hits.notes),
+        mode=next((hits.mode for hits in answers if hits.mode not in ("", "scan")), filled[0].mode),
         decoder=next((hits.decoder for hits in answers if hits.decoder), ""),
         num_candidates=sum(hits.num_candidates for hits in answers),
         nearest=nearest,

@@ -82,11 +82,11 @@ class ShardCatalogue(Catalogue):
     def shards_of(self, item_keys: Iterable[int]) -> dict[int, int]:
         """The numbers of the shards that have these items, by key."""
         keys = to_json(item_keys)
-        found: dict[int, int] = {}
+        shard_of_key: dict[int, int] = {}
         for number in range(len(self.shards)):
             query = f"SELECT item_key FROM shard{number}.items WHERE item_key {LISTED}"
-            found.update((key, number) for (key,) in self._query(query, keys))
-        return found
+            shard_of_key.update((key, number) for (key,) in self._query(query, keys))
+        return shard_of_key
 
     # --- writing: a transaction for each shard
 

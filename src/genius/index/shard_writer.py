@@ -41,10 +41,10 @@ class ShardWriter(SegmentWriter):
     ) -> None:
         """Commit items with their codes, and what else they change; an item's replacement is in its shard."""
         count = len(self._writers)
-        owners = np.array([shard_of(entry.id, count) for entry in entries], np.int64)
+        numbers = np.array([shard_of(entry.id, count) for entry in entries], np.int64)
         shards = self._shards.shards_of([*replaced, *revised])
         for number, writer in enumerate(self._writers):
-            rows = np.flatnonzero(owners == number)
+            rows = np.flatnonzero(numbers == number)
             own_revised = {key: entry for key, entry in revised.items() if shards.get(key) == number}
             if not len(rows) and not own_revised:
                 continue
@@ -59,8 +59,8 @@ class ShardWriter(SegmentWriter):
     def compact(self) -> Compacted:
         """Merge the segments of each shard."""
         done = [writer.compact() for writer in self._writers]
-        totals = ([getattr(part, name) for part in done] for name in ("before", "after", "dropped"))
-        return Compacted(*map(sum, totals))
+        counts = ([getattr(part, name) for part in done] for name in ("before", "after", "dropped"))
+        return Compacted(*map(sum, counts))
 
 
 def open_writer(path: Path, catalogue: Catalogue, format: SegmentFormat, model: str) -> SegmentWriter:

@@ -75,10 +75,10 @@ class Database:
     def _file(self) -> tuple[float, ...]:
         """What tells the file from one that took its place; where SQLite does not look for changes, also what
         tells its contents from others."""
-        found = self.path.stat()
+        status = self.path.stat()
         if os.access(self.path.parent, os.W_OK):
-            return found.st_dev, found.st_ino
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, _has_log(self.path)
+            return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, _has_log(self.path)
 
     def _is_another_file(self) -> bool:
         """Whether this thread's connection is to a file that was replaced, as that of a copy is."""
