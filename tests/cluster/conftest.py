@@ -23,6 +23,8 @@ NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
 
 
 ATTEMPTS = 4
+FAILED: list[Exception] = []
+"""Why nodes did not start. They hold these nodes, whose processes Ray ends only when this one does."""
 
 
 def add_node(cluster: Any, **options: Any) -> None:
@@ -32,6 +34,7 @@ def add_node(cluster: Any, **options: Any) -> None:
         try:
             cluster.add_node(**NODE, **options)
         except Exception as error:
+            FAILED.append(error)
             if attempt == ATTEMPTS:
                 pytest.skip(f"this machine is too busy to start a cluster: {error}")
         else:
