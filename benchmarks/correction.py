@@ -13,8 +13,9 @@ data set.
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -44,21 +45,7 @@ SOURCES = ("held-out answers", "answers that were learned from")
 
 def main() -> None:
     """Train every correction on both kinds of pairs, and print."""
-    parser = script_parser(__doc__)
-    add_tree_and_model(parser, "a model with codes whose recipe has held_out")
-    parser.add_argument("--steps", type=int, default=100, help="of each correction (default: 100)")
-    parser.add_argument("--seed", type=int, default=0)
-    add_sample_size(parser, 300)
-    add_split(parser)
-    options = parser.parse_args()
-    split = check_split(parser, options)
-    model, tree = Model.open(options.model), Tree(options.tree)
-    share = model.settings["recipe"].get("held_out", 0.0)
-    if not share:
-        raise InputError(f"{model.path} was trained on all answers: say held_out = 0.2 in its recipe")
-    training, pool = read_corpora(model, tree, split, options.queries)
-    pairs = training_pairs(training, held_out_items(training.embedded.pool.ids, share), options.seed)
-    seen = pool.seen(tree)
+    options, model, training, pool, pairs, seen = read_trial(__doc__, steps=100)
     rows = [{"correction": "none", "pairs": 0, **measure(pool, Correction(model, ""), seen)}]
     for kind in KINDS:
         for source, chosen in zip(SOURCES, pairs, strict=True):
@@ -72,6 +59,40 @@ def main() -> None:
     print_table(table, rows, as_json=options.json)
 
 
+Pairs = tuple[np.ndarray, np.ndarray]
+"""Vectors of queries [n, width], and the numbers of their first answers [n]."""
+
+
+class Trial(NamedTuple):
+    """What is learned from, held-out pairs and others, and what it is measured on."""
+
+    options: argparse.Namespace
+    model: Model
+    training: CodedCorpus
+    pool: UnionPool
+    pairs: tuple[Pairs, Pairs]
+    seen: dict[str, np.ndarray]
+
+
+def read_trial(docstring: str | None, *, steps: int) -> Trial:
+    """What the command line asks for; `steps` is how many are taken by default."""
+    parser = script_parser(docstring)
+    add_tree_and_model(parser, "a model with codes whose recipe has held_out")
+    parser.add_argument("--steps", type=int, default=steps, help=f"of training (default: {steps})")
+    parser.add_argument("--seed", type=int, default=0)
+    add_sample_size(parser, 300)
+    add_split(parser)
+    options = parser.parse_args()
+    split = check_split(parser, options)
+    model, tree = Model.open(options.model), Tree(options.tree)
+    share = model.settings["recipe"].get("held_out", 0.0)
+    if not share:
+        raise InputError(f"{model.path} was trained on all answers: say held_out = 0.2 in its recipe")
+    training, pool = read_corpora(model, tree, split, options.queries)
+    pairs = training_pairs(training, held_out_items(training.embedded.pool.ids, share), options.seed)
+    return Trial(options, model, training, pool, pairs, pool.seen(tree))
+
+
 def read_corpora(model: Model, tree: Tree, split: Split, queries: int) -> tuple[CodedCorpus, UnionPool]:
     """The training queries, and at most `queries` queries of each task of a split, with the items of both."""
     view = training_view(tree, model.settings["recipe"])
@@ -80,10 +101,6 @@ def read_corpora(model: Model, tree: Tree, split: Split, queries: int) -> tuple[
     vectors = {task: model.query_vectors(inputs) for task, inputs in measured.queries.items()}
     searched = CodedCorpus(measured, coded.vectors, coded.codes, vectors)
     return coded, UnionPool(model, searched, union_members(view, measured.pool, split))
-
-
-Pairs = tuple[np.ndarray, np.ndarray]
-"""Vectors of queries [n, width], and the numbers of their first answers [n]."""
 
 
 def training_pairs(training: CodedCorpus, held_out: np.ndarray, seed: int) -> tuple[Pairs, Pairs]:

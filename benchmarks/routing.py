@@ -16,22 +16,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from correction import SOURCES, Pairs, read_corpora, training_pairs
+from correction import SOURCES, Pairs, read_trial
 from figures import print_table
-from options import add_sample_size, add_split, add_tree_and_model, check_split, script_parser
 from torch import nn
 from torch.nn import functional
 from union_pool import K, UnionPool
 
 from genius.corpus.coded import CodedCorpus
 from genius.corpus.queries import TaskQueries
-from genius.data.mbeir import Tree
 from genius.display import Table
-from genius.errors import InputError
 from genius.index.decoders import Decoders
 from genius.model import Model
 from genius.train.loop import prepare_torch
-from genius.train.pairs import held_out_items
 
 BEAMS = (1, 2, 3, 10, 50)
 BATCH, RATE, HIDDEN, DECAY = 256, 1e-3, 512, 0.05
@@ -39,22 +35,9 @@ BATCH, RATE, HIDDEN, DECAY = 256, 1e-3, 512, 0.05
 
 def main() -> None:
     """Train the network on both kinds of pairs, and print."""
-    parser = script_parser(__doc__)
-    add_tree_and_model(parser, "a model with codes whose recipe has held_out")
-    parser.add_argument("--steps", type=int, default=300, help="of the network (default: 300)")
-    parser.add_argument("--seed", type=int, default=0)
-    add_sample_size(parser, 300)
-    add_split(parser)
-    options = parser.parse_args()
-    split = check_split(parser, options)
-    model, tree = Model.open(options.model), Tree(options.tree)
-    share = model.settings["recipe"].get("held_out", 0.0)
-    if not share:
-        raise InputError(f"{model.path} was trained on all answers: say held_out = 0.2 in its recipe")
-    training, pool = read_corpora(model, tree, split, options.queries)
-    seen, rows = pool.seen(tree), list[dict[str, Any]]()
+    options, model, training, pool, pairs, seen = read_trial(__doc__, steps=300)
+    rows: list[dict[str, Any]] = []
     routers: dict[str, Router] = {"geometry": Router(model)}
-    pairs = training_pairs(training, held_out_items(training.embedded.pool.ids, share), options.seed)
     for source, chosen in zip(SOURCES, pairs, strict=True):
         router = Router(model)
         router.train_on(training, chosen, options.steps, options.seed)
