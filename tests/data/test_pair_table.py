@@ -89,6 +89,7 @@ def test_bad_rows_are_reported_with_their_lines(tmp_path: Path) -> None:
         ("query,itm", r"has queries but no column item or item_image: is 'itm' meant to be 'item'\?"),
         ("quer,item", r"has items but no column query or query_image: is 'quer' meant to be 'query'\?"),
         ("item,colour", r"has items but no column query or query_image: it has 'item', 'colour'"),
+        ("frage,item_image", r"has items but no column query or query_image: it has 'frage', 'item_image'"),
         ("quantity,colour", "nor images with captions: it has 'quantity', 'colour'"),
         ("text,colour", r"nor images with captions: is 'text' meant to be '\w+_text'\?"),
     ],

@@ -24,6 +24,7 @@ from genius.cli.source import (
     failure_file,
     show_failures,
 )
+from genius.display import numbered
 
 _Index = Annotated[Path, typer.Argument(help="The index to change.")]
 _Model = Annotated[Path | None, typer.Option("--model", "-m", help="The index's model, if it was moved.")]
@@ -96,7 +97,7 @@ def update(
     with Index.open(index, model) as target, failure_file(failures) as listener:
         rows.failure_listener = listener
         report = target.update(rows.changes(), strict=strict, on_failure=listener)
-        typer.echo(f"{index}: {report.replaced:,} items changed, {report.known:,} unchanged")
+        typer.echo(f"{index}: {numbered(report.replaced, 'item')} changed, {report.known:,} unchanged")
     failed = show_failures(
         (rows.failures, report.failures), "could not be changed", has_option=True, listed_in=failures
     )

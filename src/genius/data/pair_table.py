@@ -108,8 +108,14 @@ def _are_pairs(rows: TableCollection) -> bool:
 
 
 def _nearest(columns: Sequence[str], wanted: Sequence[str]) -> str:
-    """A question that offers the wanted name which one of the columns is nearest to; empty without any."""
+    """A question that offers the wanted name which one of the columns is nearest to; empty without any.
+
+    Columns that are understood already are not asked about.
+    """
+    understood = {_column(role, list(columns)) for role in _NAMES}
     for column in columns:
+        if column in understood:
+            continue
         for name in difflib.get_close_matches(_plain(column), wanted, 1, cutoff=0.6):
             return f"is {column!r} meant to be {name!r}?"
     return ""
