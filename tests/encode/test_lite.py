@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -40,6 +41,21 @@ def test_features_are_batch_invariant(encoder: lite.Lite) -> None:
     alone = np.concatenate([encoder.encode_texts([text]) for text in texts])
     np.testing.assert_allclose(together, alone, atol=1e-5)
     assert np.isfinite(together).all()
+
+
+def test_however_many_images_are_given_few_pass_the_tower_at_a_time(
+    encoder: lite.Lite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, sizes = encoder._image.run, []
+
+    def counted(names: list[str], inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        sizes.append(len(inputs["pixels"]))
+        return list(run(names, inputs))
+
+    monkeypatch.setattr(encoder, "_image", SimpleNamespace(run=counted))
+    count = 2 * lite.IMAGE_BATCH + 1
+    assert np.isfinite(encoder.encode_images(images(count))).all()
+    assert sizes == [lite.IMAGE_BATCH, lite.IMAGE_BATCH, 1]
 
 
 def test_nothing_to_encode(encoder: lite.Lite) -> None:
