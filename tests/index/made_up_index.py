@@ -20,6 +20,7 @@ from genius.index.segments import KeptEmbeddings
 from genius.index.shard_catalogue import open_catalogue
 from genius.index.snapshot import create_index_folder, is_index
 from genius.model import Model
+from genius.quantize.fusion_inputs import query_kinds
 from genius.quantize.quantizer import Quantizer
 from genius.quantize.search_settings import SearchSettings
 from tests.index.made_up import GIVEN, WIDTH, made_up_codes, quantized
@@ -48,11 +49,17 @@ class MadeUpModel:
         self.encoder = SimpleNamespace(too_long=lambda texts: [False] * len(texts))
 
     def fusion_inputs(self, queries: Sequence[Query]) -> Any:
-        """Numbers that depend on the text alone."""
-        rows = [
-            np.random.default_rng(list((query.text or "").encode())).normal(size=WIDTH) for query in queries
+        """Numbers that depend on the text and on the bytes of the image."""
+        contents = [
+            (query.text or "").encode() + (query.image.read() if query.image else b"") for query in queries
         ]
-        return SimpleNamespace(embeddings=np.array(rows, np.float32), kinds=np.ones(len(rows), np.int64))
+        rows = [np.random.default_rng(list(content)).normal(size=WIDTH) for content in contents]
+        has_image, has_text = (
+            np.array([bool(part) for part in parts])
+            for parts in ([query.image for query in queries], [query.text for query in queries])
+        )
+        kinds = query_kinds(has_image, has_text)
+        return SimpleNamespace(embeddings=np.array(rows, np.float32), kinds=kinds)
 
     def vectors(self, parts: Any) -> np.ndarray:
         """The same numbers, the other way round."""
@@ -72,8 +79,7 @@ class MadeUpModel:
 
     def retargeted(self, inputs: Any, rows: np.ndarray, want: np.ndarray) -> Any:
         """The embeddings of queries are the same whatever they want."""
-        kinds = np.ones(len(rows), np.int64)
-        return SimpleNamespace(embeddings=inputs.embeddings[rows], kinds=kinds)
+        return SimpleNamespace(embeddings=inputs.embeddings[rows], kinds=inputs.kinds[rows])
 
     def wanting(self, embeddings: np.ndarray, want: np.ndarray) -> np.ndarray:
         """The same, for items."""

@@ -11,15 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genius.data.records import ImageBytes, Item, Modality, Query
+from genius.data.records import ImageBytes, ImageSource, Item, Modality, Query
 from genius.errors import InputError
 from genius.index import calibration as module
 from genius.index.background import RANKS
 from genius.index.calibration import (
+    COUNTED,
+    COUNTED_IMAGES,
     HUBNESS_WEIGHT,
     LEVEL,
+    LEVEL_WEIGHT,
+    LEVEL_WEIGHT_OF_IMAGES,
     MAX_SAMPLE,
-    NEIGHBOURS,
+    NEAREST,
     Calibration,
     Sample,
     empty_images,
@@ -27,11 +31,13 @@ from genius.index.calibration import (
     query_kind,
 )
 from genius.index.confidence import parse_confidence
-from genius.index.hits import hit_to_dict, hits_to_dict
+from genius.index.hits import Hits, hit_to_dict, hits_to_dict
 from genius.index.query import SearchOptions
 from genius.index.query_batch import embed_item
+from tests.encode.small_clip import noise
 from tests.index.made_up import made_up_items, quantized
 from tests.index.made_up_index import CODEBOOKS, MadeUpIndex, MadeUpModel, encode, open_made_up
+from tests.pictures import encoded
 
 ITEMS = 60
 
@@ -89,27 +95,53 @@ class Oracle:
         weight = MadeUpModel.rerank_weight
         return np.asarray(weight * (self.embeddings @ embedding) + (1 - weight) * code_scores)
 
-    def for_text(self, text: str) -> np.ndarray:
-        embedding = MadeUpModel().fusion_inputs([Query(text)]).embeddings[0]
+    def of(self, query: Query) -> np.ndarray:
+        embedding = MadeUpModel().fusion_inputs([query]).embeddings[0]
         return self.scores(embedding, embedding[::-1])
 
     def judged(self, text: str, hubness: np.ndarray) -> np.ndarray:
-        """As hits are judged, from the definition."""
-        scores = self.for_text(text)
-        nearest = np.argsort(-scores)[:NEIGHBOURS]
-        return np.asarray(scores + np.quantile(scores, LEVEL) - HUBNESS_WEIGHT * hubness[nearest].mean())
+        """As hits of a text are judged, from the definition."""
+        scores = self.of(Query(text))
+        nearest = np.argsort(-scores)[: int(np.ceil(NEAREST * len(scores)))]
+        level = np.quantile(scores, LEVEL)
+        return np.asarray(scores + LEVEL_WEIGHT * level - HUBNESS_WEIGHT * hubness[nearest].mean())
+
+    def judged_by_level(self, image: ImageSource) -> np.ndarray:
+        """As hits of an image are judged, from the definition."""
+        scores = self.of(Query(image=image))
+        return np.asarray(scores + LEVEL_WEIGHT_OF_IMAGES * np.quantile(scores, LEVEL))
 
 
-def test_confidence_from_its_definition(index: MadeUpIndex) -> None:
+def assert_confidences(
+    hits: Hits, judged: dict[str, float], bests: np.ndarray, counted: tuple[float, float]
+) -> None:
+    """That each hit's confidence is its rank among the counted share of background queries, best first."""
+    first, last = (round(share * len(bests)) for share in counted)
+    background = np.sort(bests)[::-1][first:last]
+    assert 0 < len(background) < len(bests)
+    for hit in hits:
+        above = (background >= judged[hit.item.id]).sum()
+        # scores of close calls may differ by rounding, and a query changes sides
+        expected = 1 - (1 + above) / (len(background) + 1)
+        assert hit.confidence == pytest.approx(expected, abs=2.5 / len(background))
+
+
+def test_confidence_of_a_text_from_its_definition(index: MadeUpIndex) -> None:
     items = list(index)
     oracle = Oracle(items)
-    hubness = np.mean([oracle.for_text(text) for text in everyday_queries()], axis=0)
+    hubness = np.mean([oracle.of(Query(text)) for text in everyday_queries()], axis=0)
     bests = np.array([oracle.judged(text, hubness).max() for text in everyday_queries()])
-    by_id = dict(zip((item.id for item in items), oracle.judged("a red shoe", hubness), strict=True))
-    for hit in index.search("a red shoe", k=ITEMS):
-        above = (bests >= by_id[hit.item.id]).sum()
-        # scores of close calls may differ by rounding, and a query changes sides
-        assert hit.confidence == pytest.approx(1 - (1 + above) / (len(bests) + 1), abs=2.5 / len(bests))
+    judged = dict(zip((item.id for item in items), oracle.judged("a red shoe", hubness), strict=True))
+    assert_confidences(index.search("a red shoe", k=ITEMS), judged, bests, COUNTED)
+
+
+def test_confidence_of_an_image_from_its_definition(index: MadeUpIndex) -> None:
+    items = list(index)
+    oracle = Oracle(items)
+    bests = np.array([oracle.judged_by_level(image).max() for image in empty_images()])
+    asked = ImageBytes(encoded(noise(30, 20, seed=7)), "asked")
+    judged = dict(zip((item.id for item in items), oracle.judged_by_level(asked), strict=True))
+    assert_confidences(index.search(image=asked, k=ITEMS), judged, bests, COUNTED_IMAGES)
 
 
 def test_confidence_falls_with_the_score_and_does_not_depend_on_the_page(index: MadeUpIndex) -> None:
@@ -278,7 +310,7 @@ def test_background_queries_are_many_and_the_same_everywhere() -> None:
     assert len(texts) == len(set(texts)) >= 100
     assert all(len(re.findall(r"[.?](?: |$)", text)) == module.AT_ONCE for text in texts)
     images = empty_images()
-    assert len({image.read() for image in images}) == len(images) == module.MAX_QUERIES
+    assert len({image.read() for image in images}) == len(images) == module.MAX_IMAGES
     assert RANKS[0] == 1
 
 

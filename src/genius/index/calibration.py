@@ -4,12 +4,14 @@
 (`everyday_texts.txt`). A large collection may well answer many of them; so four are put together as one,
 which asks for a lighthouse, a bowl of soup, a receipt and a camel at once, and nothing answers that. Some
 queries ask for what a collection is about and some don't, which scores alone tell badly; so a hit is judged
-by its score + the level of its query − half the hubness of where it leads. The *level* is the score that a
-tenth of the collection reaches: how near the query is to the collection as a whole. The *hubness* is what the
+by its score, the level of its query and the hubness of where it leads. The *level* is the score that a tenth
+of the collection reaches: how near the query is to the collection as a whole. The *hubness* is what the
 nearest items score for background queries on average: drawings and photos in one collection differ in it.
+The few background queries with the best hits are left out: the collection may have what they ask for.
 
 **Images, with a text or without.** The background queries are images that show nothing (`empty_images`). With
-a text beside the image, it is an everyday one. Their hits are judged by their scores as they are.
+a text beside the image, it is an everyday one. Hits are judged by score and level. As such images are farther
+from everything than photos of something else, only the nearer half of them counts.
 
 **Items.** To find more like an item, items of the collection are the background queries, by what the index
 keeps of them. What is like such an item, the nearest tenth of the collection and itself among it, is left
@@ -51,18 +53,24 @@ log = logging.getLogger(__name__)
 QueryKind = Literal["text", "image", "both", "item"]
 """What a query is: a text, an image, both, or an item that more is to be found like."""
 
-FOLDER, KIND, FORMAT = "background", "background", 1
+FOLDER, KIND, FORMAT = "background", "background", 2
 MAX_SAMPLE = 1024
 """How many items of a collection stand for all of them."""
 MAX_QUERIES = 64
-"""How many images or items are background queries, as encoding images takes long."""
+"""How many items are background queries."""
+MAX_IMAGES = 96
+"""How many images are background queries, as encoding images takes long."""
 AT_ONCE, ROUNDS = 4, 2
 """How many everyday texts one background query has, and in how many of them each is."""
 LEVEL = 0.9
 """The share of the collection that scores below a query's level; the rest counts as like an item."""
-NEIGHBOURS = 10
-"""How many of the nearest items of the sample tell the hubness of a query."""
-HUBNESS_WEIGHT = 0.5
+NEAREST = 0.05
+"""The share of the sample, nearest first, that tells the hubness of a query."""
+LEVEL_WEIGHT, HUBNESS_WEIGHT = 1.5, 1.25
+"""Of texts."""
+LEVEL_WEIGHT_OF_IMAGES = 1.0
+COUNTED, COUNTED_IMAGES = (0.05, 1.0), (0.0, 0.5)
+"""From which to which share of the background queries count, those with the best hits first."""
 BATCH = 64
 """How many background queries are searched at a time."""
 FEW = 8
@@ -84,7 +92,7 @@ def everyday_queries() -> tuple[str, ...]:
 def empty_images() -> tuple[ImageSource, ...]:
     """Images that show nothing, the same ones every time."""
     random = np.random.default_rng(SEED)
-    return tuple(image_source(drawn(random)) for _ in range(MAX_QUERIES))
+    return tuple(image_source(drawn(random)) for _ in range(MAX_IMAGES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,14 +136,16 @@ class Calibration:
 
     Attributes:
         background: of judged scores.
-        mean_query: the mean of background queries, with a row for each wanted modality; None where scores
-            are judged as they are.
+        mean_query: the mean of background queries, with a row for each wanted modality; None where hubness
+            does not count.
         sample: the items that a query's level and hubness are told by.
+        level_weight: how much a query's level counts.
     """
 
     background: ScoreBackground
     mean_query: QueryBatch | None
     sample: Sample
+    level_weight: float = 0.0
 
     @cached_property
     def _hubness(self) -> np.ndarray:
@@ -145,11 +155,14 @@ class Calibration:
 
     def offset(self, query: QueryBatch) -> float:
         """What is added to the scores of one query's hits to judge them."""
-        if self.mean_query is None or not len(self.sample):
+        if not len(self.sample) or (self.mean_query is None and not self.level_weight):
             return 0.0
         scores = self.sample.scores(query)
-        nearest = np.argsort(-scores, kind="stable")[:NEIGHBOURS]
-        return float(np.quantile(scores, LEVEL) - HUBNESS_WEIGHT * self._hubness[nearest].mean())
+        offset = self.level_weight * float(np.quantile(scores, LEVEL))
+        if self.mean_query is not None:
+            nearest = np.argsort(-scores, kind="stable")[: int(np.ceil(NEAREST * len(scores)))]
+            offset -= HUBNESS_WEIGHT * float(self._hubness[nearest].mean())
+        return offset
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,13 +206,18 @@ class Calibrations:
             queries = [embed_item(snapshot.model, item, modalities) for item in snapshot.stored_rows(chosen)]
             return Calibration(_by_items(sample, queries, chosen, len(snapshot)), None, sample)
         texts: Sequence[str | None] = everyday_queries()
+        empty = ScoreBackground(np.zeros((0, len(RANKS)), np.float32), len(snapshot))
         if kind == "text":
-            return _by_queries(snapshot, self._embed(snapshot, [*map(Query, texts)], modalities), sample)
+            queries = self._embed(snapshot, [*map(Query, texts)], modalities)
+            calibration = Calibration(empty, _mean(queries), sample, LEVEL_WEIGHT)
+            return _by_queries(snapshot, queries, calibration, COUNTED)
         images = empty_images()
         if kind == "image":
             texts = [None] * len(images)
         contents = [Query(text, image) for image, text in zip(images, texts, strict=False)]
-        return _by_queries(snapshot, self._embed(snapshot, contents, modalities), sample, judged=False)
+        queries = self._embed(snapshot, contents, modalities)
+        calibration = Calibration(empty, None, sample, LEVEL_WEIGHT_OF_IMAGES)
+        return _by_queries(snapshot, queries, calibration, COUNTED_IMAGES)
 
     def _embed(
         self, snapshot: Snapshot, queries: Sequence[Query], modalities: Sequence[Modality]
@@ -233,7 +251,8 @@ class Calibrations:
             if "want" in arrays
             else None
         )
-        return next_key, Calibration(ScoreBackground(arrays["tails"], items), mean, sample)
+        background = ScoreBackground(arrays["tails"], items)
+        return next_key, Calibration(background, mean, sample, float(settings["level_weight"]))
 
     def _write(self, name: str, snapshot: Snapshot, calibration: Calibration) -> None:
         """Keep it for later, if the folder can be written to."""
@@ -245,7 +264,11 @@ class Calibrations:
                 self.path / FOLDER / name,
                 kind=KIND,
                 format=FORMAT,
-                settings={"items": background.items, "next_key": snapshot.next_key},
+                settings={
+                    "items": background.items,
+                    "next_key": snapshot.next_key,
+                    "level_weight": calibration.level_weight,
+                },
                 made_from={"model": snapshot.model.fingerprint},
             ) as draft,
         ):
@@ -259,18 +282,13 @@ def query_kind(number: int) -> QueryKind:
 
 
 def _by_queries(
-    snapshot: Snapshot, queries: Sequence[QueryBatch], sample: Sample, *, judged: bool = True
+    snapshot: Snapshot,
+    queries: Sequence[QueryBatch],
+    calibration: Calibration,
+    counted: tuple[float, float],
 ) -> Calibration:
-    """By queries that nothing answers: what their best hits score, or with `judged` are judged by."""
-    mean, rows = None, len(queries[0])
-    if judged:
-        stacked = (
-            np.stack([getattr(query, name) for query in queries]) for name in ("vectors", "embeddings")
-        )
-        vectors, embeddings = (array.mean(axis=0, dtype=np.float64).astype(np.float32) for array in stacked)
-        mean = replace(queries[0], vectors=vectors, embeddings=embeddings)
-    empty = ScoreBackground(np.zeros((0, len(RANKS)), np.float32), len(snapshot))
-    calibration = Calibration(empty, mean, sample)
+    """With the background of queries that nothing answers: what their best hits are judged by."""
+    rows = len(queries[0])
     results = [
         result
         for start in range(0, len(queries), BATCH)
@@ -283,7 +301,17 @@ def _by_queries(
         )
         for row, query in zip(range(0, len(results), rows), queries, strict=True)
     ]
-    return replace(calibration, background=ScoreBackground(np.array(tails, np.float32), len(snapshot)))
+    nearest_first = np.argsort([-tail[0] for tail in tails], kind="stable")
+    first, last = (round(share * len(tails)) for share in counted)
+    kept = np.array(tails, np.float32)[nearest_first[first:last]]
+    return replace(calibration, background=ScoreBackground(kept, len(snapshot)))
+
+
+def _mean(queries: Sequence[QueryBatch]) -> QueryBatch:
+    """The mean of queries, row by row."""
+    stacked = (np.stack([getattr(query, name) for query in queries]) for name in ("vectors", "embeddings"))
+    vectors, embeddings = (array.mean(axis=0, dtype=np.float64).astype(np.float32) for array in stacked)
+    return replace(queries[0], vectors=vectors, embeddings=embeddings)
 
 
 def _by_items(
