@@ -1,7 +1,7 @@
 """Confidence: what `--at-least` keeps of answers, and how often it says that nothing matches.
 
     python benchmarks/confidence.py --tree TREE --model MODEL [--queries 300] [--json]
-    python benchmarks/confidence.py --tree TREE --model MODEL --split test --final
+    python benchmarks/confidence.py --tree TREE --model MODEL --split test --final [--plot reliability.png]
 
 Each data set of the tree is a collection by itself: its pool of a task, text → image (0), image → text (3)
 and image → image (4). Half of the queries are the task's own, the others are about what the collection does
@@ -51,6 +51,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=0, help="processes that encode (default: all cores)")
     add_sample_size(parser, 300)
     add_split(parser)
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the second table")
     parser.add_argument("--dataset", help="only the collections of this data set; queries of all the others")
     options = parser.parse_args()
     split, tree = check_split(parser, options), Tree(options.tree)
@@ -64,7 +65,9 @@ def main() -> None:
     if not measured:
         parser.error("the tree has no two data sets with tasks 0, 3 or 4")
     print_rows(measured, as_json=options.json)
-    print_reliability(measured, as_json=options.json)
+    rows = print_reliability(measured, as_json=options.json)
+    if options.plot:
+        plot_reliability(rows, options.plot)
 
 
 @dataclass
@@ -185,7 +188,7 @@ def _means(measured: Sequence[Measured]) -> Iterator[Measured]:
         yield together
 
 
-def print_reliability(measured: Sequence[Measured], *, as_json: bool) -> None:
+def print_reliability(measured: Sequence[Measured], *, as_json: bool) -> list[dict[str, Any]]:
     """How often a confidence is reached: by queries without an answer it should be its complement."""
     rows: list[dict[str, Any]] = [
         {
@@ -203,6 +206,32 @@ def print_reliability(measured: Sequence[Measured], *, as_json: bool) -> None:
         values = list(row.values())
         table.add(values[0], f"{values[1]:.2f}", *(f"{value:.1f}" for value in values[2:]))
     print_table(table, rows, as_json=as_json)
+    return rows
+
+
+def plot_reliability(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """A panel for each direction: which share of queries reaches a confidence."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    directions = list(dict.fromkeys(row["direction"] for row in rows))
+    figure = Figure(figsize=(3.4 * len(directions), 3.2), layout="constrained")
+    for axes, direction in zip(
+        figure.subplots(1, len(directions), squeeze=False)[0], directions, strict=True
+    ):
+        own = [row for row in rows if row["direction"] == direction]
+        confidences = [row["confidence"] for row in own]
+        for name, style in (("answers", "o-"), ("without an answer", "s-"), ("promised", "--")):
+            axes.plot(confidences, [row[name] for row in own], style, markersize=4, label=name)
+        axes.set_title(direction, fontsize=10)
+        axes.set_xlabel("confidence")
+        axes.set_ylim(-3, 103)
+        axes.grid(alpha=0.2)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("% of queries that reach it")
+    figure.axes[0].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(0, 0.7))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    FigureCanvasAgg(figure).print_png(str(path), metadata={"Software": None})  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

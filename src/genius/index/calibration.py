@@ -58,7 +58,7 @@ MAX_SAMPLE = 1024
 """How many items of a collection stand for all of them."""
 MAX_QUERIES = 64
 """How many items are background queries."""
-MAX_IMAGES = 96
+MAX_IMAGES = 128
 """How many images are background queries, as encoding images takes long."""
 AT_ONCE, ROUNDS = 4, 2
 """How many everyday texts one background query has, and in how many of them each is."""
