@@ -42,7 +42,7 @@ from genius.runtime import cores
 LIST = Path(__file__).with_name("composed_queries.toml")
 TOP = 10
 TASKS = (7, 8)
-LEANS = (-0.8, -0.4, 0.0, 0.4, 0.8)
+LEANS = (-0.4, -0.2, 0.0, 0.2, 0.4)
 """From the picture alone (-1) over the joint query (0) to the words alone (1)."""
 
 

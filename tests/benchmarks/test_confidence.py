@@ -46,7 +46,7 @@ def test_composed_queries_of_a_tree(run: RunScript, miniature: Path, trained: Pa
     arguments = ("--tree", miniature, "--model", trained, "--workers", 1, "--json", "--queries", 3)
     rows = json_rows(run("composed", *arguments))
     assert {row["task"] for row in rows} == {"oven_task7", "oven_task8"}
-    assert {row["lean"] for row in rows} == {-0.8, -0.4, 0.0, 0.4, 0.8}
+    assert {row["lean"] for row in rows} == {-0.4, -0.2, 0.0, 0.2, 0.4}
     assert all(0 <= row["hit@10"] <= 100 and row["queries"] == 3 for row in rows)
 
 

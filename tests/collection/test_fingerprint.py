@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageEnhance
 
-from genius.collection.fingerprint import Fingerprint, copies, fingerprint, fingerprint_of
+from genius.collection.fingerprint import FINE, Fingerprint, copies, fingerprint, fingerprint_of
 from genius.data.records import ImageBytes
 from tests.collection.world import scene
 from tests.pictures import encoded
@@ -55,6 +55,30 @@ def test_other_shots_and_other_colours_are_no_copies(seed: int) -> None:
         scene(seed + 100, 300, 200),
     ]
     assert not len(copies([fingerprint_of(shot) for shot in shots]))
+
+
+@pytest.mark.parametrize(("altered", "copy"), [(0, True), (30, False)])
+def test_a_window_that_is_all_but_equal_is_a_crop_though_its_bits_differ_more(
+    altered: int, copy: bool
+) -> None:
+    random = np.random.default_rng(0)
+
+    def differing(bits: np.ndarray, by: int) -> np.ndarray:
+        flips = np.zeros(128, np.uint8)
+        flips[random.choice(128, by, replace=False)] = 1
+        return np.asarray(bits ^ np.packbits(flips).view(np.uint64))
+
+    whole = random.integers(0, 2**63, 2, dtype=np.uint64)
+    shades = random.integers(40, 200, (2, 6, FINE, FINE)).astype(np.uint8)
+    shades[1, 3] = shades[0, 0]  # of the other image, the third window is this one
+    shades[1, 3].ravel()[:altered] = 255 - shades[0, 0].ravel()[:altered]
+    bits = [np.stack([whole] * 6), np.stack([differing(whole, by) for by in (5, 40, 40, 14, 40, 40)])]
+    bits[0][1:] = differing(whole, 50)
+    colours = np.zeros(32, np.float32)
+    prints = [
+        Fingerprint(own, colours, 128, 120.0, False, cells) for own, cells in zip(bits, shades, strict=True)
+    ]
+    assert bool(len(copies(list(prints)))) == copy
 
 
 def face(mouth: str) -> Image.Image:

@@ -50,8 +50,8 @@ SAME_CELL = 20.0
 """So much may a cell's brightness differ from all those around it in a copy, of 256;"""
 DIFFERING_CELLS, DIFFERING_IN_CROPS = 0.03, 0.05
 """in this share of cells more, also of a crop, whose cells are not quite those of a window."""
-CROPPED_BITS = 4
-"""Of a crop, so many more bits of a window may differ than of the whole."""
+CROPPED_BITS, DIFFERING_IN_SURE_CROPS = 4, 0.005
+"""Of a crop, so many more bits of a window may differ than of the whole; more, if next to no cell does."""
 BRIGHT, SATURATED = 170, 250
 """In a copy with another contrast, a bright cell may be all white in the other image."""
 SIDE = 256
@@ -160,18 +160,20 @@ def _differing(bits: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def _agree(first: Fingerprint, other: Fingerprint) -> bool:
-    """Whether two images agree cell by cell: as they are, or the whole of one with the window of the other
-    that is most like it, if that is about as like it as the whole."""
+    """Whether two images agree cell by cell: as they are, or the whole of one with a window of the other
+    that is about as like it as the whole, or all but equal to it."""
     if _differing_cells(first.cells[0], other.cells[0], moved=False) <= DIFFERING_CELLS:
         return True
-    of_other, of_first = _differing(first.bits[0], other.bits), _differing(first.bits, other.bits[:1])
-    if min(of_other[1:].min(), of_first[1:].min()) > of_other[0] + CROPPED_BITS:
-        return False
-    if of_other[1:].min() <= of_first[1:].min():
-        pair = first.cells[0], other.cells[1 + int(of_other[1:].argmin())]
-    else:
-        pair = first.cells[1 + int(of_first[1:].argmin())], other.cells[0]
-    return _differing_cells(*pair, moved=True) <= DIFFERING_IN_CROPS
+    whole = int(_differing(first.bits[0], other.bits[:1])[0])
+    most = SAME_SHARE * max(first.telling, other.telling)
+    for cropped, entire in ((first, other), (other, first)):
+        for window, bits in enumerate(_differing(cropped.bits[0], entire.bits[1:]).tolist(), 1):
+            allowed = DIFFERING_IN_CROPS if bits <= whole + CROPPED_BITS else DIFFERING_IN_SURE_CROPS
+            if bits <= max(most, whole + CROPPED_BITS) and (
+                _differing_cells(cropped.cells[0], entire.cells[window], moved=True) <= allowed
+            ):
+                return True
+    return False
 
 
 def _differing_cells(cells: np.ndarray, others: np.ndarray, *, moved: bool) -> float:
