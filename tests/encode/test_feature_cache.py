@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from genius.data.content_key import content_key
 from genius.encode import feature_cache
-from genius.encode.feature_cache import FeatureCache, content_key
+from genius.encode.feature_cache import FeatureCache
 
 WIDTH = 5
 
@@ -169,7 +170,8 @@ import os, sys
 from pathlib import Path
 import numpy as np
 from genius.encode import feature_cache
-from genius.encode.feature_cache import FeatureCache, content_key
+from genius.data.content_key import content_key
+from genius.encode.feature_cache import FeatureCache
 feature_cache.RECENT = 64
 start, rng = int(sys.argv[2]), np.random.default_rng(int(sys.argv[2]))
 with FeatureCache(Path(sys.argv[1]), 5) as cache:

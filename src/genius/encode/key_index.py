@@ -18,7 +18,6 @@ import numpy as np
 from genius.errors import DiskError, GeniusError
 from genius.progress import bar
 
-KEY_BYTES = 16
 BUSY_SECONDS = 60
 """How long to wait for another process that changes the index."""
 STEP = 1 << 18

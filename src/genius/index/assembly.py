@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from genius import __version__, atomic
-from genius.encode.feature_cache import content_key
+from genius.data.content_key import content_key
 from genius.errors import InputError, translate_disk_errors
 from genius.index.catalogue import INSERT_ITEM, LINEAGE, Catalogue, SegmentEntry, item_row, now
 from genius.index.entries import Entry
