@@ -69,8 +69,8 @@ def _run(
     def record(tally: Tally, following: int) -> None:
         nonlocal recorded, first, at
         if following > first:
-            ledger.add(entry(scenario.name, first, following, _since(tally, recorded), date))
-        recorded, first, at = _copy(tally), following, time.monotonic()
+            ledger.add(entry(scenario.name, first, following, tally.since(recorded), date))
+        recorded, first, at = tally.copy(), following, time.monotonic()
 
     def report(tally: Tally, following: int) -> None:
         if time.monotonic() - at >= RECORD_SECONDS and tally.trials == following - began:
@@ -88,26 +88,12 @@ def _run(
         "goal": scenario.goal,
         "seconds": round(time.monotonic() - started, 1),
         "each": round(total.seconds / max(1, total.count), 5),
+        "processor seconds each": round(total.processor / max(1, total.count), 6),
         "seen": dict(sorted(total.seen.items())),
         "failures": total.failures,
     }
     print(json.dumps(line, ensure_ascii=False), flush=True)
     return total
-
-
-def _since(tally: Tally, recorded: Tally) -> Tally:
-    """What came after a tally was recorded."""
-    return Tally(
-        tally.trials - recorded.trials,
-        tally.count - recorded.count,
-        tally.failures[len(recorded.failures) :],
-        tally.seen - recorded.seen,
-        tally.seconds - recorded.seconds,
-    )
-
-
-def _copy(tally: Tally) -> Tally:
-    return Tally(tally.trials, tally.count, list(tally.failures), tally.seen.copy(), tally.seconds)
 
 
 def _again(scenario: Scenario, seed: int) -> int:

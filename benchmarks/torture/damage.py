@@ -44,16 +44,15 @@ def cut_or_scribble(dice: random.Random, content: bytes) -> tuple[str, bytes]:
 
 def prepare(folder: Path, harm: Harm) -> Trial:
     """Specimens of each kind; a trial damages a copy of one."""
-    kinds = list(write_all(folder / "whole"))
-    whole = {kind: specimen(kind, path) for kind, path in kinds}
-    contents = {kind: whole[kind].read() if kind.startswith("index") else None for kind in whole}
-    places = {kind: whole[kind].copy(folder / "copies") for kind in whole if kind not in ("index",)}
+    whole = {kind: specimen(kind, path) for kind, path in write_all(folder / "whole")}
+    copies = {kind: Copy(specimen(kind, one.copy(folder / "copies"))) for kind, one in whole.items()}
+    contents = {kind: copy.specimen.read() for kind, copy in copies.items() if kind.startswith("index")}
     held = write_cache(folder / "cache")
     cache_files = {file: file.read_bytes() for file in folder.glob("cache*") if file.stat().st_size}
 
     def trial(seed: int) -> Outcome:
         dice, outcome = random.Random(seed), Outcome(1)
-        kind = dice.choices([*whole, "feature cache"], [4, 3, 2, 1, 2])[0]
+        kind = dice.choices([*copies, "feature cache"], [4, 3, 2, 1, 2])[0]
         if kind == "feature cache":
             for left in folder.glob("cache*"):
                 left.unlink()
@@ -64,26 +63,48 @@ def prepare(folder: Path, harm: Harm) -> Trial:
             file.write_bytes(damaged)
             _check_cache(outcome, folder / "cache", held, f"{file.name}, {what}")
             return outcome
-        path = whole[kind].copy(folder / "copies") if kind.startswith("index") else places[kind]
-        copy = specimen(kind, path)
-        file = dice.choice(copy.files())
+        copy = copies[kind]
+        copy.restore()
+        file = copy.draw(dice)
         before = file.read_bytes()
         what, damaged = harm(dice, before)
         if damaged == before:
             return outcome
         file.write_bytes(damaged)
-        label = f"{kind}, {file.relative_to(path)}, {what}"
-        try:
-            if kind.startswith("index"):
-                _check_index(outcome, copy, path, file, contents[kind], label)
-            else:
-                _check_artifact(outcome, copy, label)
-        finally:
-            if not kind.startswith("index"):
-                file.write_bytes(before)
+        name = file.relative_to(copy.specimen.path)
+        outcome.seen[f"in {name.name}"] += 1
+        if kind.startswith("index"):
+            of_segment = "segments" in name.parts
+            _check_index(outcome, copy.specimen, contents[kind], of_segment, f"{kind}, {name}, {what}")
+        else:
+            _check_artifact(outcome, copy.specimen, f"{kind}, {name}, {what}")
         return outcome
 
     return trial
+
+
+class Copy:
+    """A copy of a specimen that is damaged again and again."""
+
+    def __init__(self, specimen: Specimen) -> None:
+        self.specimen = specimen
+        self._contents = {file: file.read_bytes() for file in specimen.files()}
+        self._drawn: Path | None = None
+        self._lively = [file for file in self._contents if file.name.startswith("catalogue")]
+
+    def draw(self, dice: random.Random) -> Path:
+        """A file to damage: every other time one of the catalogue, if there is one."""
+        lively = self._lively and dice.random() < 0.5
+        self._drawn = dice.choice(self._lively if lively else list(self._contents))
+        return self._drawn
+
+    def restore(self) -> None:
+        """Put back what was damaged, and what SQLite has changed."""
+        for file in self.specimen.path.glob("catalogue*"):
+            file.unlink()
+        for file in {*self._lively, *([self._drawn] if self._drawn else [])}:
+            file.unlink(missing_ok=True)  # whoever has the damaged one mapped keeps it
+            file.write_bytes(self._contents[file])
 
 
 def _check_artifact(outcome: Outcome, copy: Specimen, label: str) -> None:
@@ -93,11 +114,8 @@ def _check_artifact(outcome: Outcome, copy: Specimen, label: str) -> None:
     outcome.seen["refused at open"] += 1
 
 
-def _check_index(
-    outcome: Outcome, copy: Specimen, path: Path, file: Path, content: object, label: str
-) -> None:
+def _check_index(outcome: Outcome, copy: Specimen, content: object, of_segment: bool, label: str) -> None:
     """Whether verifying names it unless it changes nothing; segments are refused when they are opened."""
-    of_segment = "segments" in file.relative_to(path).parts
     if of_segment:
         outcome.expect(refuses(copy.read), f"{label}: opened as if it were whole")
     named = refuses(copy.verify)

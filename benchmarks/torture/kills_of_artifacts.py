@@ -11,7 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from genius import storage
-from genius.encode.feature_cache import FeatureCache, content_key
+from genius.data.content_key import content_key
+from genius.encode.feature_cache import FeatureCache
 from genius.index.catalogue import Catalogue
 from genius.index.recode import begin_recoding, recode_items
 from genius.index.segments import SegmentFormat

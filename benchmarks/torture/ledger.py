@@ -43,6 +43,8 @@ class Entry:
     machine: str
     versions: dict[str, str]
     commit: str
+    processor: float = 0.0
+    """Seconds of the processor; earlier lines lack them."""
 
     def continues(self, other: Entry) -> bool:
         """Whether another run, the next one after this, can share its line."""
@@ -60,6 +62,7 @@ class Entry:
         self.failures = (self.failures + other.failures)[:KEPT_FAILURES]
         self.seen = dict(sorted((Counter(self.seen) + Counter(other.seen)).items()))
         self.seconds = round(self.seconds + other.seconds, 1)
+        self.processor = round(self.processor + other.processor, 1)
 
 
 def entry(scenario: str, first: int, following: int, tally: Tally, date: str) -> Entry:
@@ -78,6 +81,7 @@ def entry(scenario: str, first: int, following: int, tally: Tally, date: str) ->
         machine(),
         versions(),
         commit(),
+        round(tally.processor, 1),
     )
 
 

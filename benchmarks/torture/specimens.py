@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from genius import storage
+from genius.data.content_key import content_key
 from genius.encode import feature_cache
-from genius.encode.feature_cache import FeatureCache, content_key
+from genius.encode.feature_cache import FeatureCache
 from genius.encode.features import Features, write_features
 from genius.errors import DamagedError
 from genius.index.inspect import describe

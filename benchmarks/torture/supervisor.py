@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -33,13 +33,17 @@ MOST_FAILURES = 20
 
 @dataclass
 class Tally:
-    """What some trials of a scenario gave together."""
+    """What some trials of a scenario gave together.
+
+    `processor` are the seconds that they took of it, which don't depend on what else a machine does.
+    """
 
     trials: int = 0
     count: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+    processor: float = 0.0
 
     def add(self, answer: dict[str, Any]) -> None:
         """Count a trial."""
@@ -48,6 +52,22 @@ class Tally:
         self.failures += [{"seed": answer["seed"], "what": what} for what in answer["failures"]]
         self.seen.update(answer["seen"])
         self.seconds += answer["seconds"]
+        self.processor += answer["processor"]
+
+    def copy(self) -> Tally:
+        """What it is now."""
+        return replace(self, failures=list(self.failures), seen=self.seen.copy())
+
+    def since(self, earlier: Tally) -> Tally:
+        """What came after an earlier copy."""
+        return Tally(
+            self.trials - earlier.trials,
+            self.count - earlier.count,
+            self.failures[len(earlier.failures) :],
+            self.seen - earlier.seen,
+            self.seconds - earlier.seconds,
+            self.processor - earlier.processor,
+        )
 
 
 class Worker:
@@ -95,6 +115,7 @@ class Worker:
             "failures": [failure],
             "seen": {},
             "seconds": time.monotonic() - began,
+            "processor": 0.0,
         }
 
     def stop(self) -> None:

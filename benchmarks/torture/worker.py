@@ -41,7 +41,7 @@ def main(folder: Path, programme: str) -> None:
 
 
 def _answer(trial: Trial, seed: int) -> dict[str, Any]:
-    began = time.monotonic()
+    began, processor = time.monotonic(), _processor_seconds()
     try:
         outcome = trial(seed)
     except BaseException as error:
@@ -52,7 +52,14 @@ def _answer(trial: Trial, seed: int) -> dict[str, Any]:
         "failures": outcome.failures,
         "seen": outcome.seen,
         "seconds": time.monotonic() - began,
+        "processor": _processor_seconds() - processor,
     }
+
+
+def _processor_seconds() -> float:
+    """What this process has taken of the processor, and its children that have ended."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def _in_a_line(error: BaseException) -> str:

@@ -95,6 +95,7 @@ DISK_ADVICE = {
     errno.EACCES: _GIVE_RIGHTS,
     errno.EPERM: _GIVE_RIGHTS,
     errno.EIO: "look whether the disk is sound",
+    errno.EINTR: "do it again",  # Python itself repeats reads and writes, but no renaming
 }
 """What to do about each error number that a DiskError can have."""
 

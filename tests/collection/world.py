@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image
 
 from genius.collection.members import Members
+from genius.data.content_key import content_key
 from genius.data.records import MODALITIES, ImageBytes, Item, Query
-from genius.encode.feature_cache import content_key
 from genius.fit.kmeans import kmeans, nearest_centres
 from genius.index.catalogue import Catalogue
 from genius.index.index import Index

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from genius.data.content_key import content_key
 from genius.data.images import load
 from genius.data.records import ImageBytes
 from genius.encode import direct, lite
 from genius.encode.direct import image_features, loaded_image_features, pixel_batches, text_features
-from genius.encode.feature_cache import FeatureCache, content_key
+from genius.encode.feature_cache import FeatureCache
 from genius.encode.inputs import EncoderInputs
 from genius.encode.pipeline import EncodingReport, open_cached_encoder
 from genius.errors import InputError

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from genius.data.content_key import content_key
 from genius.encode import feature_cache
-from genius.encode.feature_cache import FeatureCache, content_key
+from genius.encode.feature_cache import FeatureCache
 
 WIDTH = 5
 
@@ -94,7 +95,15 @@ def test_processes_that_have_it_open_see_what_the_others_add(tmp_path: Path) -> 
         np.testing.assert_array_equal(first.rows(keys_of("b", "a")), rows_of(2, 1))
 
 
-@pytest.mark.parametrize("damage", ["removed", "garbage", "alien", "cut", "emptied"])
+ALTERED = {
+    "no number": "UPDATE state SET indexed = 'many'",
+    "no row": "DELETE FROM state",
+    "no text": "UPDATE state SET indexed = CAST(x'41ff' AS TEXT)",
+    "no place": "UPDATE places SET place = 'here'",
+}
+
+
+@pytest.mark.parametrize("damage", ["removed", "garbage", "alien", "cut", "emptied", *ALTERED])
 def test_an_index_that_is_gone_or_damaged_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
@@ -113,6 +122,9 @@ def test_an_index_that_is_gone_or_damaged_is_made_again(
             index.unlink()
             with sqlite3.connect(index) as connection:
                 connection.execute("CREATE TABLE places (x, y)")
+        elif damage in ALTERED:
+            with sqlite3.connect(index) as connection:
+                connection.execute(ALTERED[damage])
         else:
             broken = {
                 "garbage": content[:100] + bytes(len(content) - 100),
@@ -169,7 +181,8 @@ import os, sys
 from pathlib import Path
 import numpy as np
 from genius.encode import feature_cache
-from genius.encode.feature_cache import FeatureCache, content_key
+from genius.data.content_key import content_key
+from genius.encode.feature_cache import FeatureCache
 feature_cache.RECENT = 64
 start, rng = int(sys.argv[2]), np.random.default_rng(int(sys.argv[2]))
 with FeatureCache(Path(sys.argv[1]), 5) as cache:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from genius.data.content_key import content_key
 from genius.data.records import MODALITIES, ImageBytes, Item
-from genius.encode.feature_cache import content_key
 from genius.errors import InputError
 from genius.index.item_encoder import EncodedItems
 from genius.index.segments import Block, Segment, SegmentFormat, open_segment, write_segment

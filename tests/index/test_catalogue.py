@@ -9,7 +9,8 @@ import pytest
 
 from genius.data.records import ImageBytes, ImageFile, ImageInTar, Item
 from genius.errors import DamagedError, GeniusError, InputError, MismatchError
-from genius.index.catalogue import FILE, FORMAT, Catalogue, SegmentEntry
+from genius.index.catalogue import FILE, Catalogue, SegmentEntry
+from genius.index.checksums import FORMAT
 from genius.index.entries import Entry, entry_of, image_hash_of, item_of
 
 ITEMS = [

@@ -31,6 +31,7 @@ from genius.model import Model
 from tests.index.index_answers import answers
 from tests.index.made_up import GIVEN, made_up_items
 from tests.index.made_up_index import MadeUpIndex, MadeUpModel, encode, made, open_made_up
+from tests.index.older_catalogue import make_older
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -163,8 +164,7 @@ def test_without_recorded_times_the_index_made_later_is_newer(tmp_path: Path) ->
         create_index_folder(paths[-1], options)
         with open_made_up(paths[-1]) as index:
             index.add([Item("a", name)])
-            for table in ("additions", "text_files", "read_values"):  # as in an index of an older release
-                index._catalogue._query(f"DROP TABLE {table}")
+        make_older(paths[-1])
     merge(paths, tmp_path / "out", prefer="newer")
     with open_made_up(tmp_path / "out") as index:
         assert [item.text for item in index] == ["late"]

@@ -19,6 +19,7 @@ from genius.index.index import Index
 from genius.index.item_encoder import EncodedItems, EncodeItems
 from genius.index.sync import FolderWatch, Synced, watch_folder
 from tests.index.made_up_index import MadeUpIndex, encode, open_made_up
+from tests.index.older_catalogue import make_older
 
 
 class CountingIndex(MadeUpIndex):
@@ -309,9 +310,7 @@ def test_what_cannot_be_looked_at_is_not_gone(
 def test_an_index_of_an_older_genius(index: CountingIndex, photos: Path) -> None:
     """It has no tables that say where items are from; texts are recognised when they are seen."""
     index.add(photos)
-    with index._catalogue._transaction("BEGIN"):
-        for table in ("additions", "text_files", "read_values"):
-            index._catalogue._query(f"DROP TABLE {table}")
+    make_older(index.path)
     assert index.plan_sync(photos).adopted == ("notes/n.md",)
     assert figures(index.sync(photos)) == (0, 0, 0, 0) and index.plan_sync(photos).in_step
     (photos / "notes/n.md").rename(photos / "n.md")

@@ -84,7 +84,7 @@ class BuildCatalogue(Catalogue):
         Their keys follow each other from the next one on. `folder` is that of text files.
         """
         state = self.state()
-        with self._transaction("BEGIN IMMEDIATE"):
+        with self._changing():
             if segment is not None:
                 # The keys of those after a dropped one move up.
                 key = "? + number - (SELECT count(*) FROM json_each(?) WHERE value < number)"

@@ -12,7 +12,6 @@ Two files per encoder and kind, in the user's cache folder, which any number of 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import zlib
 from collections.abc import Sequence
@@ -21,8 +20,9 @@ from types import TracebackType
 
 import numpy as np
 
+from genius.data.content_key import KEY_BYTES
 from genius.encode.direct import as_stored
-from genius.encode.key_index import KEY_BYTES, KeyIndex
+from genius.encode.key_index import KeyIndex
 from genius.errors import translate_disk_errors
 
 BLOCK = 4096
@@ -31,11 +31,6 @@ RECENT = 1 << 14
 """From so many records on that the index lacks, it takes them in; until then their keys are in memory."""
 MOST_CHECKED = 1 << 20
 """Places of checked records that are kept in memory at most."""
-
-
-def content_key(content: bytes) -> bytes:
-    """The key of a content: a hash of 16 bytes."""
-    return hashlib.blake2b(content, digest_size=KEY_BYTES).digest()
 
 
 class FeatureCache:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from genius.data.content_key import content_key
 from genius.data.instructions import clean, query_text
 from genius.data.mbeir import SPLITS, UNION, Split, Tree
 from genius.data.records import ImageSource, Item, Query
-from genius.encode.feature_cache import content_key
 from genius.encode.features import RowLookup
 from genius.errors import InputError
 

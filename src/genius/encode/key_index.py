@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +18,6 @@ import numpy as np
 from genius.errors import DiskError, GeniusError
 from genius.progress import bar
 
-KEY_BYTES = 16
 BUSY_SECONDS = 60
 """How long to wait for another process that changes the index."""
 STEP = 1 << 18
@@ -59,7 +58,7 @@ class KeyIndex:
 
     def indexed(self) -> int:
         """How many records it covers."""
-        return self._mended(lambda: int(self._connection.execute("SELECT indexed FROM state").fetchone()[0]))
+        return self._mended(self._indexed)
 
     def places(self, keys: Sequence[bytes]) -> dict[bytes, int]:
         """The places of those keys that it has."""
@@ -76,6 +75,10 @@ class KeyIndex:
         """Forget all keys."""
         self._mended(self._clear)
 
+    def _indexed(self) -> int:
+        rows = self._connection.execute("SELECT indexed FROM state").fetchall()
+        return _numbers([number for (number,) in rows] or [None])[0]
+
     def _look_up(self, keys: Sequence[bytes]) -> dict[bytes, int]:
         known: dict[bytes, int] = {}
         keys = sorted(keys)  # neighbours share pages
@@ -84,6 +87,7 @@ class KeyIndex:
             marks = ",".join("?" * len(wanted))
             sql = f"SELECT key, place FROM places WHERE key IN ({marks})"
             known.update(self._connection.execute(sql, wanted).fetchall())
+        _numbers(known.values())
         return known
 
     def _extend(self, keys: np.ndarray) -> None:
@@ -145,8 +149,11 @@ class KeyIndex:
         with self._translated():
             try:
                 return work()
+            except UnicodeDecodeError:
+                pass  # SQLite's own words, about a damaged table
             except sqlite3.DatabaseError as error:
-                if error.sqlite_errorcode & 0xFF not in _DAMAGE:
+                ours = isinstance(error, sqlite3.ProgrammingError)  # a bug, and no damage
+                if ours or (_code(error) or sqlite3.SQLITE_CORRUPT) not in _DAMAGE:
                     raise
             self._connection.close()
             for ending in ("", "-wal", "-shm"):
@@ -161,7 +168,19 @@ class KeyIndex:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            number = _DISK_ERRORS.get(error.sqlite_errorcode & 0xFF)
+            number = _DISK_ERRORS.get(_code(error))
             if number is not None:
                 raise DiskError(self.path, number, "used", str(error)) from error
             raise GeniusError(f"{self.path} can't be used now: {error}; try again in a moment") from error
+
+
+def _numbers(values: Collection[object]) -> list[int]:
+    """Values that are numbers. Raises sqlite3.DatabaseError, without a code, for damage."""
+    if not all(isinstance(value, int) for value in values):
+        raise sqlite3.DatabaseError("a number is none")
+    return list(values)  # type: ignore[arg-type]
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary code of an error; 0 if it has none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

@@ -18,12 +18,13 @@ import numpy as np
 import platformdirs
 from PIL import Image
 
+from genius.data.content_key import content_key
 from genius.data.images import load
 from genius.data.mbeir import SPLITS, Split, Tree
 from genius.data.records import ImageSource
 from genius.encode.direct import pixel_batches
 from genius.encode.encoder import Encoder, EncoderLoader
-from genius.encode.feature_cache import FeatureCache, content_key
+from genius.encode.feature_cache import FeatureCache
 from genius.encode.features import Features, is_up_to_date, write_features
 from genius.encode.inputs import EncoderInputs
 from genius.errors import GeniusError, InputError

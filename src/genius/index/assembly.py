@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from genius import __version__, atomic
-from genius.encode.feature_cache import content_key
+from genius.data.content_key import content_key
 from genius.errors import InputError, translate_disk_errors
 from genius.index.catalogue import INSERT_ITEM, LINEAGE, Catalogue, SegmentEntry, item_row, now
 from genius.index.entries import Entry
@@ -178,20 +178,20 @@ class _NewCatalogue(Catalogue):
     def insert(self, keys: Sequence[int], entries: Sequence[Entry]) -> None:
         """Add items under these keys."""
         rows = [item_row(key, entry) for key, entry in zip(keys, entries, strict=True)]
-        with self._transaction("BEGIN IMMEDIATE"):
+        with self._changing():
             self._execute_many(INSERT_ITEM, rows)
         self._checkpoint_if_large()
 
     def copy_provenance(self, source: Catalogue, new_keys: Mapping[int, int]) -> None:
         """Take over where items of another catalogue are from, by their keys there and here."""
         folders, read = source.text_folders(new_keys), source.read_values(new_keys)
-        with self._transaction("BEGIN IMMEDIATE"):
+        with self._changing():
             self._add_text_folders({new_keys[key]: folder for key, folder in folders.items()})
             self._add_read_values({new_keys[key]: values for key, values in read.items()})
 
     def finish(self, segment: SegmentEntry | None, next_key: int, additions: Sequence[Addition]) -> None:
         """Name the segment, and record when items were added and which key is the next."""
-        with self._transaction("BEGIN IMMEDIATE"):
+        with self._changing():
             self._add_additions(additions)
             self._query("UPDATE state SET next_key = ?", next_key)
         if segment is not None:

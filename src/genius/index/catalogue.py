@@ -20,6 +20,7 @@ import orjson
 
 from genius.errors import FilterTimeoutError, InputError, MismatchError
 from genius.index import provenance
+from genius.index.checksums import FORMAT, UNSUMMED, add_checksums
 from genius.index.entries import COLUMNS, Entry, ReadValues
 from genius.index.filters import Condition, Ordering
 from genius.index.provenance import Provenance
@@ -27,7 +28,6 @@ from genius.index.segments import segment_path
 from genius.index.sqlite import LISTED, ids_to_json, to_json
 
 FILE = "catalogue.sqlite"
-FORMAT = 2
 APPLICATION = 0x67656E69  # by which `file` and we recognise the database
 
 _SCHEMA = f"""
@@ -48,7 +48,6 @@ CREATE TABLE instructions (text TEXT PRIMARY KEY, want INTEGER NOT NULL) STRICT;
 {"; ".join(provenance.TABLES)};
 INSERT INTO state VALUES (0, 1, 1);
 PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {FORMAT};
 """
 LINEAGE = "split_of"
 """The setting by which indexes know that they are parts of the same one, and so share its item keys."""
@@ -99,9 +98,11 @@ class Catalogue(Provenance):
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            connection.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+            connection.executescript(f"BEGIN; {_SCHEMA}")
             rows = [(name, orjson.dumps(value).decode()) for name, value in settings.items()]
             connection.executemany("INSERT INTO settings VALUES (?, ?)", rows)
+            add_checksums(connection)
+            connection.execute("COMMIT")
         finally:
             connection.close()
 
@@ -145,8 +146,11 @@ class Catalogue(Provenance):
             yield
 
     def settings(self) -> dict[str, Any]:
-        """What the index was made with."""
-        return {name: orjson.loads(value) for name, value in self._query("SELECT * FROM settings")}
+        """What the index was made with. Raises DamagedError."""
+        try:
+            return {name: orjson.loads(value) for name, value in self._query("SELECT * FROM settings")}
+        except ValueError:
+            raise self._damaged("its settings are not what was written") from None
 
     def sources(self) -> list[dict[str, str]]:
         """The sources that items were added of, in the order in which they came."""
@@ -170,7 +174,7 @@ class Catalogue(Provenance):
 
     def state(self) -> State:
         """The version, and the next numbers to be given out."""
-        return State(*self._query("SELECT version, next_key, next_segment FROM state")[0])
+        return State(*self._one_row("SELECT version, next_key, next_segment FROM state", "state"))
 
     def segments(self) -> list[SegmentEntry]:
         """The segments that are live, oldest first."""
@@ -375,6 +379,7 @@ class Catalogue(Provenance):
         faults = [fault for (fault,) in self._query("PRAGMA integrity_check")]
         if faults != ["ok"]:
             raise self._damaged(faults[0])
+        self._check_tables()
         for key, entry in self.walk():
             if not entry.intact:
                 raise self._damaged(f"item {entry.id!r} with the key {key} is not what was written")
@@ -410,8 +415,7 @@ class Catalogue(Provenance):
         keys = range(state.next_key, state.next_key + len(entries)) if item_keys is None else item_keys
         added = [item_row(key, entry) for key, entry in zip(keys, entries, strict=True)]
         changed = [(entry.metadata, entry.content_hash, key) for key, entry in (revised or {}).items()]
-        with self._transaction("BEGIN IMMEDIATE"):
-            self._make_provenance()
+        with self._changing():
             self._bury(replaced)
             self._execute_many("UPDATE items SET metadata = ?, content_hash = ? WHERE item_key = ?", changed)
             self._execute_many(INSERT_ITEM, added)
@@ -434,8 +438,7 @@ class Catalogue(Provenance):
 
     def remove(self, item_keys: Sequence[int]) -> None:
         """Remove items; their keys become tombstones."""
-        with self._transaction("BEGIN IMMEDIATE"):
-            self._make_provenance()
+        with self._changing():
             self._bury(item_keys)
             self._query("UPDATE state SET version = version + 1")
         self._checkpoint_if_large()
@@ -446,8 +449,7 @@ class Catalogue(Provenance):
         Items that are `overwritten` are removed before.
         """
         changes = [(entry.id, entry.image, entry.content_hash, key) for key, entry in moved.items()]
-        with self._transaction("BEGIN IMMEDIATE"):
-            self._make_provenance()
+        with self._changing():
             self._bury(overwritten)
             # No item's id has a zero byte: so each is free when it is needed.
             aside = [(f"\0{key}", key) for key in moved]
@@ -466,10 +468,11 @@ class Catalogue(Provenance):
 
     def shrink(self) -> None:
         """Delete images that no item refers to, and free the space of deleted items."""
-        self._query(
-            "DELETE FROM images WHERE image_hash NOT IN "
-            "(SELECT image_hash FROM items WHERE image ->> '$.kind' = 'kept')"
-        )
+        with self._changing():
+            self._query(
+                "DELETE FROM images WHERE image_hash NOT IN "
+                "(SELECT image_hash FROM items WHERE image ->> '$.kind' = 'kept')"
+            )
         if self._query("PRAGMA freelist_count")[0][0]:
             self._query("VACUUM")
         self._checkpoint()
@@ -477,28 +480,30 @@ class Catalogue(Provenance):
     def keep_images(self, images: Iterable[tuple[str, bytes, bytes]]) -> None:
         """Keep the bytes of images under their hashes, for items with these ids that will be committed."""
         rows = ((image_hash, content) for _, image_hash, content in images)
-        with self._transaction("BEGIN IMMEDIATE"):
+        with self._changing():
             self._execute_many("INSERT OR IGNORE INTO images VALUES (?, ?)", rows)
 
     def keep_sources(self, sources: Sequence[Mapping[str, str]]) -> None:
         """Store which sources items were added of."""
-        with self._transaction("BEGIN IMMEDIATE"):
+        with self._changing():
             self._query("INSERT OR REPLACE INTO settings VALUES ('sources', ?)", to_json(sources))
 
     def add_instructions(self, wanted: Mapping[str, int]) -> None:
         """Store which modality instructions ask for."""
-        with self._transaction("BEGIN IMMEDIATE"):
+        with self._changing():
             self._execute_many("INSERT OR REPLACE INTO instructions VALUES (?, ?)", wanted.items())
 
     def _check_format(self) -> None:
         if self._query("PRAGMA application_id")[0][0] != APPLICATION:
             raise self._damaged("it is no catalogue of genius")
         format = self._query("PRAGMA user_version")[0][0]
-        if format != FORMAT:
+        if format not in (FORMAT, UNSUMMED):
             way_out = "update genius" if format > FORMAT else "make the index again"
             raise MismatchError(
                 f"{self.path} has format {format}, but this genius reads format {FORMAT}: {way_out}"
             )
+        if format == FORMAT:
+            self._check_settings()
 
 
 def item_row(item_key: int, entry: Entry) -> tuple[Any, ...]:

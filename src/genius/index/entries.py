@@ -8,9 +8,9 @@ from pathlib import Path
 
 import orjson
 
+from genius.data.content_key import content_key
 from genius.data.object_storage import ImageInObject
 from genius.data.records import MODALITIES, ImageFile, ImageInTar, ImageSource, Item
-from genius.encode.feature_cache import content_key
 from genius.errors import DamagedError, InputError
 from genius.index.shards import catalogue_of
 from genius.index.sqlite import database_uri

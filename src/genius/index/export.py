@@ -23,10 +23,10 @@ import orjson
 from genius import atomic
 from genius.data.collection import Failures, Report
 from genius.data.columns import CODE_COLUMN, EMBEDDING_COLUMN
+from genius.data.content_key import content_key
 from genius.data.file_kinds import is_image
 from genius.data.records import ImageFile, ImageSource
 from genius.data.tables import JSONL_ENDINGS, PARQUET_ENDINGS
-from genius.encode.feature_cache import content_key
 from genius.errors import InputError, ItemError, require, translate_disk_errors
 from genius.index.assembly import refuse_existing
 from genius.index.entries import Entry, item_of

@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from genius.data.collection import Failures
+from genius.data.content_key import content_key
 from genius.data.folder import Folder
 from genius.data.read import read
 from genius.data.records import Item
-from genius.encode.feature_cache import content_key
 from genius.errors import InputError, ItemError
 from genius.index.catalogue import Catalogue
 from genius.index.entries import Entry, ReadValues, entry_of

@@ -48,6 +48,8 @@ def describe(path: Path | str, *, verify: bool = False) -> dict[str, Any]:
 
 def check(path: Path, catalogue: Catalogue, *, verify: bool) -> None:
     """Open all segments; with `verify` also check every byte, and whether segments and catalogue agree."""
+    if verify:
+        catalogue.check()
     format = SegmentFormat.read(catalogue.settings()["codes"])
     keys = [np.zeros(0, np.int64)]
     for entry in catalogue.segments():
@@ -60,7 +62,6 @@ def check(path: Path, catalogue: Catalogue, *, verify: bool) -> None:
         keys.append(segment.item_keys.astype(np.int64))
     if not verify:
         return
-    catalogue.check()
     live = np.array([key for key, _ in catalogue.walk()], np.int64)
     named = np.concatenate([live, catalogue.tombstones()])
     if not np.array_equal(np.sort(np.concatenate(keys)), np.sort(named)):

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from genius.data.content_key import content_key
 from genius.data.images import load
 from genius.data.records import MODALITIES, Item, Vectors
 from genius.encode.direct import MaskedFeatures, loaded_image_features, pixel_batches, text_features
-from genius.encode.feature_cache import FeatureCache, content_key
+from genius.encode.feature_cache import FeatureCache
 from genius.encode.inputs import EncoderInputs
 from genius.encode.pipeline import CachedEncoder, EncodingReport, open_cached_encoder
 from genius.errors import InputError

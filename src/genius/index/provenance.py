@@ -13,8 +13,9 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from genius.index.checksums import Checksums
 from genius.index.entries import ReadValues
-from genius.index.sqlite import LISTED, Database, ids_to_json, to_json
+from genius.index.sqlite import LISTED, ids_to_json, to_json
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS additions (first_key INTEGER PRIMARY KEY, added_at TEXT NOT NULL) STRICT",
@@ -27,8 +28,10 @@ Addition = tuple[int, datetime.datetime]
 """The first key of items that were added, and when."""
 
 
-class Provenance(Database):
+class Provenance(Checksums):
     """The tables that say where items are from."""
+
+    NEWER_TABLES = TABLES
 
     def additions(self) -> list[Addition]:
         """When items were added, or got another text or image: a key and a time, for it and the keys up to
@@ -49,8 +52,7 @@ class Provenance(Database):
 
     def keep_text_files(self, folder: str, ids: Iterable[str], former: str | None = None) -> None:
         """Store that items without images are text files of a folder, which was at `former` until now."""
-        with self._transaction("BEGIN IMMEDIATE"):
-            self._make_provenance()
+        with self._changing():
             if former is not None:
                 self._query("UPDATE text_files SET folder = ? WHERE folder = ?", folder, former)
             query = f"SELECT item_key, ? FROM items WHERE image IS NULL AND id {LISTED}"
@@ -61,11 +63,6 @@ class Provenance(Database):
         return self._query(sql, *values) if known[0][0] else []
 
     # --- within a transaction
-
-    def _make_provenance(self) -> None:
-        """Make the tables that an older catalogue lacks."""
-        for table in TABLES:
-            self._query(table)
 
     def _add_additions(self, additions: Iterable[Addition]) -> None:
         rows = [(key, at.isoformat(timespec="microseconds")) for key, at in additions]

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from genius import atomic
-from genius.encode.feature_cache import content_key
+from genius.data.content_key import content_key
 from genius.errors import DamagedError, InputError, MismatchError
 
 FILE = "shards.json"

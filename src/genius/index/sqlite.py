@@ -160,11 +160,17 @@ class Database:
         try:
             yield
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            code = getattr(error, "sqlite_errorcode", None)
+            # Without a code it is Python's own: a text that is none.
+            if code is None or str(error).startswith("no such"):
+                raise self._damaged(error) from error
+            if code == sqlite3.SQLITE_INTERRUPT:
                 raise FilterTimeoutError(f"{self.path} was queried for too long: ask for less") from error
             raise _disk_error(self.path, error) or GeniusError(
                 f"{self.path} can't be used now: {error}; try again in a moment"
             ) from error
+        except UnicodeDecodeError as error:  # SQLite's own words, about a damaged definition
+            raise self._damaged("a table's definition is not what was written") from error
         except sqlite3.ProgrammingError as error:
             if self._closing.alive:
                 raise  # a bug of ours, and no fault of the file
