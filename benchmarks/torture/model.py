@@ -18,8 +18,8 @@ import numpy as np
 
 from genius.data.records import ImageBytes, Item, Modality
 from genius.data.records import Query as TextQuery
-from genius.index import writer
 from genius.index.inspect import describe
+from tests.faults.planned_changes import use_small_blocks
 from tests.index.made_up import quantized
 from tests.index.made_up_index import CODEBOOKS, MadeUpIndex, MadeUpModel, encode, open_made_up
 from tests.oracles.filters import fulfils
@@ -343,8 +343,6 @@ def shrunk(operations: list[Operation], fails: Callable[[list[Operation]], bool]
 
 def prepare(folder: Path) -> Trial:
     """A trial is a series of operations on an index of its own."""
-    writer.FULL_BLOCK, writer.QUICK_MERGE = 16, 6  # so that all ways of merging are taken
-
     def trial(seed: int) -> Outcome:
         dice = random.Random(seed)
         operations = [drawn(dice) for _ in range(OPERATIONS)]
@@ -386,5 +384,5 @@ def main(script: Path) -> int:
 
 
 if __name__ == "__main__":
-    writer.FULL_BLOCK, writer.QUICK_MERGE = 16, 6
+    use_small_blocks()
     sys.exit(main(Path(sys.argv[1])))

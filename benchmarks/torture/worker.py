@@ -17,11 +17,13 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from tests.faults.planned_changes import use_small_blocks
 from torture.scenario import Outcome, Scenario, Trial
 
 
 def main(folder: Path, programme: str) -> None:
     """Run trials of the scenarios of a module until the input ends."""
+    use_small_blocks()
     scenarios: dict[str, Scenario] = importlib.import_module(programme).SCENARIOS
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

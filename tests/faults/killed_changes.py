@@ -24,7 +24,17 @@ from functools import partial
 from pathlib import Path
 
 from tests.faults.killed_writers import kill_at_call, watch_calls
-from tests.faults.planned_changes import STEPS, Change, Content, after, content_of, item, make, plan
+from tests.faults.planned_changes import (
+    STEPS,
+    Change,
+    Content,
+    after,
+    content_of,
+    item,
+    make,
+    plan,
+    use_small_blocks,
+)
 from tests.index.made_up_index import open_made_up
 
 CHILDREN = 10
@@ -65,6 +75,7 @@ def measured(folder: Path) -> tuple[int, float]:
 
 
 def main(folder: Path, kills: int) -> None:
+    use_small_blocks()
     (calls, seconds), path = measured(folder), folder / "index"
     open_made_up(path).close()
     content: Content = {}

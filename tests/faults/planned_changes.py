@@ -1,7 +1,6 @@
 """Random changes to an index, what it holds after each by plain Python, and what it really holds.
 
-Shared by the tests that kill writers and by benchmarks/torture. Importing it makes blocks so small that all
-ways of merging are taken.
+Shared by the tests that kill writers and by benchmarks/torture, each in processes of their own.
 """
 
 from __future__ import annotations
@@ -18,10 +17,13 @@ from genius.index.inspect import describe
 from tests.index.made_up_index import encode, open_made_up
 
 STEPS = 4
-writer.FULL_BLOCK, writer.QUICK_MERGE = 16, 6  # so that all ways of merging are taken
-
 Change = tuple[str, list[Any]]
 Content = dict[str, tuple[Any, ...]]
+
+
+def use_small_blocks() -> None:
+    """Have this process merge segments so early that all ways of merging are taken."""
+    writer.FULL_BLOCK, writer.QUICK_MERGE = 16, 6
 
 
 def plan(seed: int, known: list[str]) -> list[Change]:

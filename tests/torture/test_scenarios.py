@@ -9,12 +9,18 @@ from torture import shim
 from torture.programme import SCENARIOS
 from torture.supervisor import Tally, Worker, missing, scratch_folder
 
+from genius.index import writer
+
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
     """One for all scenarios, which saves starting it again and again."""
     with scratch_folder() as folder, Worker(folder, shimmed=not shim.missing()) as worker:
         yield worker
+
+
+def test_scenarios_leave_the_process_of_other_tests_as_it_is() -> None:
+    assert writer.FULL_BLOCK == 1 << 17
 
 
 @pytest.mark.slow
