@@ -139,9 +139,9 @@ def test_confidence_of_an_image_from_its_definition(index: MadeUpIndex) -> None:
     items = list(index)
     oracle = Oracle(items)
     bests = np.array([oracle.judged_by_level(image).max() for image in empty_images()])
-    asked = ImageBytes(encoded(noise(30, 20, seed=7)), "asked")
-    judged = dict(zip((item.id for item in items), oracle.judged_by_level(asked), strict=True))
-    assert_confidences(index.search(image=asked, k=ITEMS), judged, bests, COUNTED_IMAGES)
+    image = ImageBytes(encoded(noise(30, 20, seed=7)), "image")
+    judged = dict(zip((item.id for item in items), oracle.judged_by_level(image), strict=True))
+    assert_confidences(index.search(image=image, k=ITEMS), judged, bests, COUNTED_IMAGES)
 
 
 def test_confidence_falls_with_the_score_and_does_not_depend_on_the_page(index: MadeUpIndex) -> None:
@@ -190,7 +190,7 @@ def test_an_item_as_query_leaves_out_what_is_like_it(index: MadeUpIndex) -> None
 
 def test_it_is_measured_once_and_kept(own: MadeUpIndex, measurements: list[str]) -> None:
     first = own.search("x", k=3)
-    assert measurements == []  # nobody has asked yet
+    assert measurements == []  # nobody has image yet
     known = [hit.confidence for hit in first]
     assert [hit.confidence for hit in own.search("x", k=3)] == known
     assert measurements == ["text"]
@@ -252,7 +252,7 @@ def test_nothing_matches(index: MadeUpIndex) -> None:
     assert nothing.nearest == all_hits[0] and nothing.nearest is not None
     assert nothing.notes == (
         f"nothing matches: the nearest is {all_hits[0].item.id!r}, with a confidence of "
-        f"{all_hits[0].confidence:.2f} where 1.00 is asked for",
+        f"{all_hits[0].confidence:.2f} where 1.00 is image for",
     )
     assert hits_to_dict(nothing, explain=False)["nearest"] == hit_to_dict(all_hits[0], explain=False)
     assert len(index.search("x", k=5, at_least=0)) == 5

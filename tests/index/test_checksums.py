@@ -68,16 +68,16 @@ def steps(dice: random.Random, catalogue: Catalogue) -> list[Callable[[], object
     keys = [key for key, _ in catalogue.walk()]
     state, known = catalogue.state(), {entry.id for _, entry in catalogue.walk()}
     fresh = [entry for entry in dice.sample(ITEMS, 8) if entry.id not in known]
-    some = dice.sample(keys, min(3, len(keys)))
+    chosen = dice.sample(keys, min(3, len(keys)))
     read = {entry.id: ReadValues(None, "{}") for entry in fresh[:2]}
     hashes = [bytes([dice.randrange(9)]) * 16 for _ in range(3)]
     segment = SegmentEntry(state.next_segment, len(fresh), "x")
     old = [number for number in (entry.number for entry in catalogue.segments()) if dice.random() < 0.3]
-    moved = {key: moved_away(key, entry) for key, entry in catalogue.entries(some).items()}
+    moved = {key: moved_away(key, entry) for key, entry in catalogue.entries(chosen).items()}
     return [
-        lambda: catalogue.commit(fresh, segment, some, merged=old, dropped=[1, 2], read_values=read),
-        lambda: catalogue.commit((), None, revised=catalogue.entries(some)),
-        lambda: catalogue.remove(some),
+        lambda: catalogue.commit(fresh, segment, chosen, merged=old, dropped=[1, 2], read_values=read),
+        lambda: catalogue.commit((), None, revised=catalogue.entries(chosen)),
+        lambda: catalogue.remove(chosen),
         lambda: catalogue.relocate(moved),
         lambda: catalogue.keep_images([("", key, dice.randbytes(5)) for key in hashes]),
         lambda: catalogue.keep_sources([{"path": f"/{dice.randrange(3)}"}]),
