@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from genius.data.records import ImageBytes, ImageFile, ImageInTar, Item, Modality, Query
 from genius.errors import InputError
+from tests.pictures import write_square
 
 
 @pytest.mark.parametrize("name", ["pair", "image,text", "text,image", "image, text", "Image,Text"])
@@ -39,6 +42,35 @@ def test_items_and_queries_need_content() -> None:
         Item("", "x")
     with pytest.raises(InputError, match="an empty query"):
         Query(instruction="Find a picture")
+
+
+def test_an_image_may_be_given_as_a_path_bytes_or_a_pillow_image(tmp_path: Path) -> None:
+    path = write_square(tmp_path / "red.png", "red")
+    given: list[Any] = [
+        path,
+        str(path),
+        path.read_bytes(),
+        Image.open(path),
+        ImageFile(str(tmp_path), "red.png"),
+    ]
+    for image in given:
+        for record in (Query(image=image), Item("a", image=image)):
+            assert record.image is not None
+            with Image.open(io.BytesIO(record.image.read())) as shown:
+                assert shown.convert("RGB").getpixel((0, 0)) == Image.open(path).convert("RGB").getpixel(
+                    (0, 0)
+                )
+    not_images: list[tuple[Any, str]] = [
+        (tmp_path / "none.png", "none.png: there is no such image"),
+        (7, "an image is a path, bytes or a Pillow image, not a int"),
+    ]
+    for image, message in not_images:
+        with pytest.raises(InputError, match=message):
+            Query(image=image)
+        with pytest.raises(InputError, match=message):
+            Item("a", image=image)
+    with pytest.raises(InputError, match="the text of a query is a int"):
+        Query(7)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

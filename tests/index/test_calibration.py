@@ -144,6 +144,16 @@ def test_confidence_of_an_image_from_its_definition(index: MadeUpIndex) -> None:
     assert_confidences(index.search(image=image, k=ITEMS), judged, bests, COUNTED_IMAGES)
 
 
+def test_what_is_taken_away_changes_the_order_and_not_how_sure_a_hit_is(index: MadeUpIndex) -> None:
+    plain = {hit.item.id: hit.confidence for hit in index.search("a red shoe", k=ITEMS)}
+    less = index.search(Query("a red shoe").minus("a blue square"), k=ITEMS)
+    assert {hit.item.id: hit.confidence for hit in less} == plain
+    assert [hit.item.id for hit in less] != list(plain)
+    least = sorted(plain.values())[ITEMS // 2]
+    kept = index.search(Query("a red shoe").minus("a blue square"), k=ITEMS, at_least=least)
+    assert [hit.item.id for hit in kept] == [hit.item.id for hit in less if hit.confidence >= least]
+
+
 def test_confidence_falls_with_the_score_and_does_not_depend_on_the_page(index: MadeUpIndex) -> None:
     hits = index.search("a blue square", k=ITEMS)
     confidences = [hit.confidence for hit in hits]

@@ -80,6 +80,19 @@ def test_a_combined_query_is_the_sum_of_its_parts() -> None:
     assert len(batch) == 2 and len(batch.kinds) == 2
 
 
+def test_what_a_query_asks_for_is_told_without_what_it_takes_away() -> None:
+    less = Query("red", weight=2).plus("shoe").minus("cheap", 0.5)
+    more, alone = Query("red", weight=2).plus("shoe"), Query("red").minus("cheap")
+    batch = embed_queries(MODEL, [targeted(query, SearchOptions(), {}) for query in (less, more, alone)])
+    np.testing.assert_allclose(batch.asks_for.embeddings[0], batch.embeddings[1], rtol=1e-6)
+    np.testing.assert_allclose(batch.asks_for.vectors[0], batch.vectors[1], rtol=1e-6)
+    np.testing.assert_allclose(batch.asks_for.embeddings[2], embedding_of(Query("red"))[0], rtol=1e-6)
+    assert not np.allclose(batch.embeddings[0], batch.embeddings[1])
+    np.testing.assert_array_equal(batch[np.array([2])].asks_for.embeddings, batch.asks_for.embeddings[2:])
+    assert batch[slice(1, 2)].asks_for.embeddings.shape == (1, batch.embeddings.shape[1])
+    assert embed_queries(MODEL, [targeted(more, SearchOptions(), {})]).positive is None
+
+
 def test_there_is_a_row_for_each_wanted_modality() -> None:
     query = Query("red").plus("shoe")
     aimed = targeted(query, SearchOptions.of(want="image"), {})

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from genius.collection.vocabulary import BROADER, FURTHER, GENERIC, ONE_PERSON
 from genius.data.records import Item
 
 PHRASE = 3
@@ -31,9 +32,14 @@ LONGER = 0.55
 """A longer phrase is taken instead of a word if it stands in this share of the word's texts."""
 TOGETHER = 0.3
 """Two words are one phrase if they follow each other in this share of the rarer one's texts."""
-CLOSE = 0.88
+CLOSE = 0.92
 """A second word of the vocabulary is named if it is so near, compared with the first."""
-ALIKE = 0.5
+NEAR, TIED, MIN_TIED, COMMON = 0.82, 6, 3, 0.66
+"""Words that are so near, compared with the first, are as near, up to so many; if there are at least so many,
+and this share of them has a broader name, that is taken."""
+STEADY = 0.3
+"""Spreads are added so much of their mean, as those of few items are uncertain."""
+ALIKE = 0.45
 """Words whose embeddings are so near each other, as dogs and puppies, are not named together."""
 NAMES, CANDIDATES = 4, 12
 """So many words are names of a group, and so many are considered."""
@@ -167,9 +173,12 @@ def _combined(words: Sequence[str], *, clear: bool) -> list[str]:
     return [*singles[:1], *pairs, *singles[1:]] if clear else [*pairs[:1], *singles, *pairs[1:]]
 
 
-def distinct(names: Iterable[Sequence[str]]) -> list[str]:
-    """One of its names for each group, so that no two have the same; empty for a group without names."""
-    taken: set[str] = set()
+def distinct(names: Iterable[Sequence[str]], within: str = "") -> list[str]:
+    """One of its names for each group, so that no two have the same; empty for a group without names.
+
+    They are groups `within` one of this name: if that is a broad one, none of them has it again.
+    """
+    taken: set[str] = {within} if within.lower() in BROADER else set()
     chosen = []
     for options in names:
         name = next((option for option in options if option not in taken), "")
@@ -215,20 +224,27 @@ def titled(words: Iterable[str]) -> str:
 
 
 def names_by_words(
-    groups: np.ndarray, everything: np.ndarray, words: np.ndarray, vocabulary: Sequence[str]
+    groups: np.ndarray,
+    everything: np.ndarray,
+    spreads: np.ndarray,
+    words: np.ndarray,
+    vocabulary: Sequence[str],
 ) -> list[list[str]]:
     """Names for each group, the best first: words that it is nearer to than the whole collection is.
+
+    Where several words are as near, what they have in common is the name, if there is a word for it.
 
     Args:
         groups: the mean embedding of each group [groups, width].
         everything: the mean embedding of the collection [width]; a group that is all of it is compared with
             the words' own mean.
+        spreads: by how much items differ in what they score for each word (`word_spreads`) [words].
         words: the embeddings of the words [words, width].
         vocabulary: the words.
     """
     centred = words - words.mean(0)
     centred /= np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12)
-    all_scores = (groups - everything) @ words.T
+    all_scores = (groups - everything) @ words.T / spreads
     whole = np.linalg.norm(groups - everything, axis=1) < 1e-6 * np.linalg.norm(everything)
     all_scores[whole] = groups[whole] @ (words - words.mean(0)).T
     named = []
@@ -236,8 +252,35 @@ def names_by_words(
         order = np.argsort(-scores, kind="stable").tolist()
         chosen: list[int] = []
         for place in order[:CANDIDATES]:
-            if all(centred[place] @ centred[other] < ALIKE for other in chosen):
+            says_more = not chosen or vocabulary[place] not in GENERIC
+            if says_more and all(centred[place] @ centred[other] < ALIKE for other in chosen):
                 chosen.append(place)
         clear = len(chosen) < 2 or bool(scores[chosen[1]] < CLOSE * scores[chosen[0]])
-        named.append(_combined([vocabulary[place] for place in chosen[:NAMES]], clear=clear))
+        by_themselves = _combined([vocabulary[place] for place in chosen[:NAMES]], clear=clear)
+        tied = [vocabulary[place] for place in order[:TIED] if scores[place] >= NEAR * scores[order[0]]]
+        stands_out = len(order) < 2 or bool(scores[order[1]] < CLOSE * scores[order[0]])
+        named.append([*([] if stands_out and tied[0] not in ONE_PERSON else _broader(tied)), *by_themselves])
     return named
+
+
+def word_spreads(items: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """By how much items [n, width] differ in what they score for each word: so that a word for which all of
+    them score much alike counts for as much as others. Float [words]."""
+    spreads = ((items - items.mean(0)) @ words.T).std(0)
+    return np.asarray(spreads + max(STEADY * float(spreads.mean()), 1e-12))
+
+
+def _broader(tied: Sequence[str]) -> list[str]:
+    """What words that are as near as each other have in common, by the narrowest name for it, and then the
+    first two of them; nothing if there is no name."""
+    fitting = [
+        name
+        for name, words in BROADER.items()
+        if tied[0] in words and sum(word in words for word in tied) >= COMMON * len(tied)
+    ]
+    if not fitting or (len(tied) < MIN_TIED and tied[0] not in ONE_PERSON):
+        return []
+    name = min(fitting, key=lambda name: len(BROADER[name]))
+    further = [FURTHER[name]] if name in FURTHER else []
+    two = [tied[0], *(word for word in tied[1:] if word not in GENERIC)][:2]
+    return [titled([name]), *map(titled, ([word] for word in further)), titled(two)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -14,6 +15,7 @@ from genius.collection.album_labels import (
     names_by_texts,
     names_by_words,
     naming_text,
+    word_spreads,
 )
 from genius.collection.members import Members
 from genius.collection.near_links import project
@@ -169,9 +171,15 @@ class _AlbumMaker:
     words: np.ndarray | None
 
     def make(
-        self, rows: np.ndarray, n: int, *, nested: bool, like: np.ndarray | None = None
+        self,
+        rows: np.ndarray,
+        n: int,
+        *,
+        nested: bool,
+        like: np.ndarray | None = None,
+        within: str = "",
     ) -> tuple[Album, ...]:
-        """Albums of some rows, which rise."""
+        """Albums of some rows, which rise; they are all rows, or those of the album of the name `within`."""
         members = self.members.selected(rows)
         cells = members.cells(max(1, len(rows) // CELLS), first_level=members.semantic)
         made = partition(self.vectors[rows], cells, n, like)
@@ -179,16 +187,16 @@ class _AlbumMaker:
         ordered = [
             self._from_the_middle(group, centre) for group, centre in zip(groups, made.centres, strict=True)
         ]
-        labels = self._labels([group for group, _ in ordered])
+        labels = self._labels([group for group, _ in ordered], within)
         albums = []
         for (group, similarities), label in zip(ordered, labels, strict=True):
-            within: tuple[Album, ...] = ()
+            inner: tuple[Album, ...] = ()
             if nested and len(group) >= NESTED and len(groups) > 1:
                 parts = int(np.clip(len(group) // (NESTED // 2), 2, MAX_NESTED))
-                within = self.make(np.sort(group), parts, nested=False)
+                inner = self.make(np.sort(group), parts, nested=False, within=label)
             known = tuple(self.ids[row] for row in group.tolist())
             covers = self._covers(group, similarities)
-            albums.append(Album(known[0], label, float(similarities.mean()), covers, known, within))
+            albums.append(Album(known[0], label, float(similarities.mean()), covers, known, inner))
         return tuple(albums)
 
     def _from_the_middle(self, group: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -216,7 +224,7 @@ class _AlbumMaker:
         entries = self.catalogue.entries(keys)
         return [item_of(entries[key], self.catalogue.path) for key in keys]
 
-    def _labels(self, groups: Sequence[np.ndarray]) -> list[str]:
+    def _labels(self, groups: Sequence[np.ndarray], within: str) -> list[str]:
         """A name for each group of rows."""
         sampled = [group[:: max(1, len(group) // TEXTS)] for group in groups]
         texts = [[text for item in self._items(rows) if (text := naming_text(item))] for rows in sampled]
@@ -230,17 +238,26 @@ class _AlbumMaker:
             # Albums within an album differ from each other, but should not forget what they have in common.
             everything = (self._mean(np.concatenate(groups)) + self._mean(np.arange(len(self.members)))) / 2
             means = np.stack([self._mean(groups[number]) for number in unnamed])
-            for number, options in zip(
-                unnamed, names_by_words(means, everything, self.words, VOCABULARY), strict=True
-            ):
+            by_words = names_by_words(means, everything, self._spreads, self.words, VOCABULARY)
+            for number, options in zip(unnamed, by_words, strict=True):
                 names[number] = options
-        return distinct(names)
+        return distinct(names, within)
+
+    @cached_property
+    def _spreads(self) -> np.ndarray:
+        """By how much items differ in what they score for each word [words]."""
+        assert self.words is not None
+        return word_spreads(self._some_vectors(np.arange(len(self.members))), self.words)
 
     def _mean(self, rows: np.ndarray) -> np.ndarray:
-        """The mean embedding of some rows, of those with an image if there are any."""
+        """The mean embedding of some rows."""
+        return np.asarray(self._some_vectors(rows).mean(0))
+
+    def _some_vectors(self, rows: np.ndarray) -> np.ndarray:
+        """Embeddings of some of these rows, of those with an image if there are any [n, width]."""
         seen = rows[self.members.modality[rows] != MODALITIES.index(Modality.TEXT)]
         rows = seen if len(seen) else rows
-        return np.asarray(self.members.vectors(np.sort(rows[:: max(1, len(rows) // 2000)])).mean(0))
+        return self.members.vectors(np.sort(rows[:: max(1, len(rows) // 2000)]))
 
 
 def album_to_dict(album: Album, *, local: bool = False, ids: bool = True) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from genius.collection.album_labels import (
     names_by_texts,
     names_by_words,
     naming_text,
+    word_spreads,
 )
 from genius.collection.cell_changes import CellChange, CellTable, ChangeKind
 from genius.collection.code_errors import CodeErrors, compare_errors, evenly
@@ -240,8 +241,10 @@ def _labels(
     words = word_vectors(model, old.members.embeddings.shape[1]) if unnamed else None
     if words is not None:
         means = [side.members.vectors(rows).mean(0) for side, rows in (sampled[number] for number in unnamed)]
-        whole = [side.members.vectors(evenly(len(side.members), 2000)).mean(0) for side in (old, new)]
-        by_words = names_by_words(np.stack(means), np.mean(whole, axis=0), words, VOCABULARY)
+        whole = [side.members.vectors(evenly(len(side.members), 2000)) for side in (old, new)]
+        everything = np.mean([vectors.mean(0) for vectors in whole], axis=0)
+        spreads = word_spreads(np.concatenate(whole), words)
+        by_words = names_by_words(np.stack(means), everything, spreads, words, VOCABULARY)
         for number, options in zip(unnamed, by_words, strict=True):
             names[number] = options
     return distinct(names)

@@ -12,6 +12,7 @@ from genius.collection.duplicates import Duplicates
 from genius.collection.outliers import Outliers
 from genius.data.contact_sheet import Tile, contact_sheet, stack, tile_of
 from genius.data.records import Item
+from genius.display import numbered, shortened
 
 GROUPS = 40
 """How many groups a sheet shows."""
@@ -50,10 +51,10 @@ def albums_sheet(albums: Albums) -> Image.Image:
     for number, album in enumerate(albums[:GROUPS], 1):
         captions = [item.text if item.text and item.image else item.id for item in album.covers]
         within = ", ".join(inner.label for inner in album.albums if inner.label)
-        title = f"{album.label or f'Album {number}'}: {len(album):,} items" + (
+        title = f"{album.label or f'Album {number}'}: {numbered(len(album), 'item')}" + (
             f" ({within})" if within else ""
         )
-        sheets.append(_line(album.covers, captions, title[:TITLE]))
+        sheets.append(_line(album.covers, captions, shortened(title, TITLE)))
     return stack(sheets)
 
 

@@ -215,7 +215,8 @@ class Item:
     """Something that can be found: an id, a text and/or an image, and metadata.
 
     `vector` is an embedding of one's own (or `Vectors`), for a model that was fitted on given vectors. An
-    item of a vector alone is shown by its id.
+    item of a vector alone is shown by its id. Instead of an image's source, its path, its bytes or a Pillow
+    image may be given.
     """
 
     id: str
@@ -239,6 +240,7 @@ class Item:
             raise InputError(f"the metadata of item {self.id!r} are no mapping of names to values")
         if not self.text and self.image is None:
             raise InputError(f"item {self.id!r} has neither text nor image")
+        object.__setattr__(self, "image", _image_source(self.image))
         if self.text == "":
             object.__setattr__(self, "text", None)
         for key, value in self.metadata.items():
@@ -302,7 +304,7 @@ class Query:
 
     `plus` and `minus` add parts to it, or take them away: `Query("sunset").minus("people", 0.5)`. `weight` is
     that of its own text and image beside them. Instead of text and image, `vector` is an embedding of one's
-    own (or `Vectors`).
+    own (or `Vectors`). An image may be given as its path, its bytes or a Pillow image, too.
 
     `positives` and `negatives` are the ids of right and wrong answers, known for training and evaluation
     only; `task` is M-BEIR's task number, and `dataset` the data set that the query comes from.
@@ -324,6 +326,9 @@ class Query:
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", check_weight(self.weight))
         object.__setattr__(self, "parts", tuple(self.parts))
+        object.__setattr__(self, "image", _image_source(self.image))
+        if not isinstance(self.text, str | None):
+            raise InputError(f"the text of a query is a {type(self.text).__name__}, not a text")
         if len(self.parts) > MAX_PARTS:
             raise InputError(f"a query has {len(self.parts)} parts, and up to {MAX_PARTS} can be combined")
         if self.vector is not None:
@@ -379,6 +384,15 @@ class Query:
     def vectors(self) -> Vectors | None:
         """The embeddings that are the query."""
         return _vectors(self.vector)
+
+
+def _image_source(image: ImageSource | None) -> ImageSource | None:
+    """The source of an image, also of one that a user gave as a path, as bytes or as a Pillow image."""
+    if image is None or callable(getattr(image, "read", None)):
+        return image
+    from genius.data.images import image_source
+
+    return image_source(image)
 
 
 def _modality(text: str | None, image: ImageSource | None) -> Modality:

@@ -21,6 +21,7 @@ from genius.download import is_offline
 from genius.encode import lite_colour, lite_image, lite_text
 from genius.encode import lite_weights as weights
 from genius.encode.checkpoints import read_checkpoint
+from genius.encode.foreign_words import is_foreign
 from genius.errors import MissingError
 from genius.progress import tell
 from genius.runtime import cores, session
@@ -32,6 +33,7 @@ VERSION = 1
 """Goes up when the same towers would give other features, so that old features are not taken for new ones."""
 MAX_TOKENS = 128
 TEXT_BATCH = 64
+<<<<<<< HEAD
 IMAGE_BATCH = 16
 """Images that pass the tower at a time: each takes about 30 MB on the way."""
 _FREQUENT_WORDS = {
@@ -45,6 +47,8 @@ _FREQUENT_WORDS = {
 FOREIGN_WORDS = frozenset(word for words in _FREQUENT_WORDS.values() for word in words.split())
 """Frequent words of other languages in Latin letters that are no English ones: what stands beside them is
 hardly English either."""
+=======
+>>>>>>> newcomer
 _IMAGE_OUTPUTS = ("mean", "max", "logits", "stages", "grid", "second_mean", "second_max", "second_logits")
 """Models that were trained before there was a second network have the first five."""
 _TEXT_OUTPUTS = ("mean", "max", "words")
@@ -148,7 +152,7 @@ class Lite:
         return [[word for word in text.split() if self._is_unread(word)] for text in texts]
 
     def _is_unread(self, word: str) -> bool:
-        if word.lower() in FOREIGN_WORDS:
+        if is_foreign(word):
             return True
         if word.isascii():
             return False

@@ -27,7 +27,7 @@ from genius.index.query_batch import (
     targeted,
 )
 from genius.index.query_cache import QueryCache
-from genius.index.searcher import RankedItem, RankedItems, merged
+from genius.index.ranked_items import RankedItem, RankedItems, merged
 from genius.index.snapshot import Selection, Snapshot
 from genius.index.versions import Versions
 from genius.model import Model
@@ -284,7 +284,7 @@ class JudgedQuery:
 
     @cached_property
     def _query(self) -> QueryBatch:
-        return concatenated([result.query for result in self.results])
+        return concatenated([result.query.asks_for for result in self.results])
 
     @cached_property
     def _calibration(self) -> Calibration:

@@ -42,7 +42,7 @@ from genius.errors import GeniusError
 from genius.index.background import RANKS, ScoreBackground, is_outdated
 from genius.index.empty_images import drawn
 from genius.index.query import ANY, SearchOptions
-from genius.index.query_batch import QueryBatch, concatenated, embed_item, embed_queries, targeted
+from genius.index.query_batch import ARRAYS, QueryBatch, concatenated, embed_item, embed_queries, targeted
 from genius.index.searcher import ScoredItems, Searcher
 from genius.index.snapshot import Snapshot
 from genius.quantize.fusion_inputs import BOTH_QUERY, IMAGE_QUERY
@@ -246,6 +246,7 @@ class Calibrations:
             return None
         if is_outdated(items, len(snapshot), snapshot.next_key - next_key):
             return None
+<<<<<<< HEAD
         mean = (
             QueryBatch(**{part: arrays[part] for part in QueryBatch.__annotations__})
             if "want" in arrays
@@ -253,11 +254,15 @@ class Calibrations:
         )
         background = ScoreBackground(arrays["tails"], items)
         return next_key, Calibration(background, mean, sample, float(settings["level_weight"]))
+=======
+        mean = QueryBatch(**{part: arrays[part] for part in ARRAYS}) if "want" in arrays else None
+        return next_key, Calibration(ScoreBackground(arrays["tails"], items), mean, sample)
+>>>>>>> newcomer
 
     def _write(self, name: str, snapshot: Snapshot, calibration: Calibration) -> None:
         """Keep it for later, if the folder can be written to."""
         mean, background = calibration.mean_query, calibration.background
-        arrays = {} if mean is None else {part: getattr(mean, part) for part in QueryBatch.__annotations__}
+        arrays = {} if mean is None else {part: getattr(mean, part) for part in ARRAYS}
         with (
             contextlib.suppress(OSError, GeniusError),
             storage.create(

@@ -10,6 +10,7 @@ import numpy as np
 from genius.data.instructions import Instructions, clean, generic
 from genius.data.records import MODALITIES, Modality, Query
 from genius.encode.direct import pixel_batches
+from genius.encode.foreign_words import english_for
 from genius.index.composition import combined
 from genius.index.query import ANY, SearchOptions, modalities_having
 from genius.model import Model
@@ -42,6 +43,8 @@ class QueryBatch:
         modality_code: the first code of items of that modality, or ANY [queries].
         embedding_weights: the weight of embeddings in re-ranking, float32 [queries].
         kinds: the kinds of the queries (`quantize.fusion_inputs.query_kinds`) [queries].
+        positive: the same queries without what they take away, by which confidence is told; None if none
+            takes anything away.
     """
 
     vectors: np.ndarray
@@ -50,6 +53,7 @@ class QueryBatch:
     modality_code: np.ndarray
     embedding_weights: np.ndarray
     kinds: np.ndarray
+    positive: QueryBatch | None = None
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -62,13 +66,25 @@ class QueryBatch:
             self.modality_code[places],
             self.embedding_weights[places],
             self.kinds[places],
+            None if self.positive is None else self.positive[places],
         )
+
+    @property
+    def asks_for(self) -> QueryBatch:
+        """What the queries ask for: the queries themselves, without what they take away."""
+        return self if self.positive is None else self.positive
+
+
+ARRAYS = tuple(field.name for field in fields(QueryBatch) if field.name != "positive")
+"""The names of a batch's arrays, a row for each query."""
 
 
 def concatenated(batches: Sequence[QueryBatch]) -> QueryBatch:
     """The queries of several batches, one after the other."""
-    names = [field.name for field in fields(QueryBatch)]
-    return QueryBatch(*(np.concatenate([getattr(batch, name) for batch in batches]) for name in names))
+    arrays = {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in ARRAYS}
+    some_take_away = any(batch.positive is not None for batch in batches)
+    positive = concatenated([batch.asks_for for batch in batches]) if some_take_away else None
+    return replace(batches[0], positive=positive, **arrays)
 
 
 @dataclass(frozen=True)
@@ -151,13 +167,24 @@ def embed_queries(model: Model, queries: Sequence[TargetedQuery]) -> QueryBatch:
 def _combined_parts(model: Model, parts: QueryBatch, aimed: TargetedQuery) -> QueryBatch:
     """One query of its parts, whose rows follow each other part by part, one for each wanted modality."""
     weights = np.array(aimed.weights)
-    if len(weights) == 1:
-        return parts
     rows = len(parts) // len(weights)
     by_part = [parts[slice(start, start + rows)] for start in range(0, len(parts), rows)]
+    whole = _weighted_sum(model, by_part, weights)
+    if (weights > 0).all():
+        return whole
+    added = [part for part, weight in zip(by_part, weights, strict=True) if weight > 0]
+    return replace(whole, positive=_weighted_sum(model, added, weights[weights > 0]))
+
+
+def _weighted_sum(model: Model, by_part: Sequence[QueryBatch], weights: np.ndarray) -> QueryBatch:
+    """The sum of parts, each with a row for every wanted modality."""
+    if len(by_part) == 1:
+        return by_part[0]
+    rows = len(by_part[0])
     embeddings = np.stack([part.embeddings for part in by_part], axis=1)
     vectors = np.stack([part.vectors for part in by_part], axis=1)
-    has_image, has_text = (np.isin(parts.kinds, kinds).any() for kinds in (HAVE_IMAGE, HAVE_TEXT))
+    part_kinds = np.concatenate([part.kinds for part in by_part])
+    has_image, has_text = (np.isin(part_kinds, kinds).any() for kinds in (HAVE_IMAGE, HAVE_TEXT))
     kinds = query_kinds(np.full(rows, has_image), np.full(rows, has_text))
     return replace(
         by_part[0],
@@ -265,7 +292,11 @@ def unread_note(text: str, words: Sequence[str]) -> list[str]:
     """A note that names the words of a text that the encoder can't read, if there are any."""
     if not words:
         return []
+    meanings = list(filter(None, map(english_for, words[:LISTED_WORDS])))
     if len(words) == len(text.split()):
-        return [f"nothing of this text was understood: {READS_ENGLISH}"]
-    listed = ", ".join(dict.fromkeys(words[:LISTED_WORDS])) + (", …" if len(words) > LISTED_WORDS else "")
+        way_out = f" (perhaps: {' '.join(meanings)})" if meanings else ""
+        return [f"nothing of this text was understood: {READS_ENGLISH}{way_out}"]
+    named = dict.fromkeys(words[:LISTED_WORDS])
+    explained = (f"{word} ({meaning}?)" if (meaning := english_for(word)) else word for word in named)
+    listed = ", ".join(explained) + (", …" if len(words) > LISTED_WORDS else "")
     return [f"not understood: {listed}; {READS_ENGLISH}"]
