@@ -343,6 +343,7 @@ def shrunk(operations: list[Operation], fails: Callable[[list[Operation]], bool]
 
 def prepare(folder: Path) -> Trial:
     """A trial is a series of operations on an index of its own."""
+
     def trial(seed: int) -> Outcome:
         dice = random.Random(seed)
         operations = [drawn(dice) for _ in range(OPERATIONS)]

@@ -262,7 +262,7 @@ def test_nothing_matches(index: MadeUpIndex) -> None:
     assert nothing.nearest == all_hits[0] and nothing.nearest is not None
     assert nothing.notes == (
         f"nothing matches: the nearest is {all_hits[0].item.id!r}, with a confidence of "
-        f"{all_hits[0].confidence:.2f} where 1.00 is image for",
+        f"{all_hits[0].confidence:.2f} where 1.00 is asked for",
     )
     assert hits_to_dict(nothing, explain=False)["nearest"] == hit_to_dict(all_hits[0], explain=False)
     assert len(index.search("x", k=5, at_least=0)) == 5

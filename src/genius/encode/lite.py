@@ -33,22 +33,8 @@ VERSION = 1
 """Goes up when the same towers would give other features, so that old features are not taken for new ones."""
 MAX_TOKENS = 128
 TEXT_BATCH = 64
-<<<<<<< HEAD
 IMAGE_BATCH = 16
 """Images that pass the tower at a time: each takes about 30 MB on the way."""
-_FREQUENT_WORDS = {
-    "German": "der und ein eine einen einem einer mit auf dem das ist nicht für beim zum zur über von vor",
-    "French": "le les des une du avec dans sur est pour aux",
-    "Spanish": "el los las una para por del",
-    "Italian": "il gli della nel nella nei che sulla",
-    "Portuguese": "uma com não dos na",
-    "Dutch": "een het naar bij voor",
-}
-FOREIGN_WORDS = frozenset(word for words in _FREQUENT_WORDS.values() for word in words.split())
-"""Frequent words of other languages in Latin letters that are no English ones: what stands beside them is
-hardly English either."""
-=======
->>>>>>> newcomer
 _IMAGE_OUTPUTS = ("mean", "max", "logits", "stages", "grid", "second_mean", "second_max", "second_logits")
 """Models that were trained before there was a second network have the first five."""
 _TEXT_OUTPUTS = ("mean", "max", "words")

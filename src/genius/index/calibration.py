@@ -246,18 +246,9 @@ class Calibrations:
             return None
         if is_outdated(items, len(snapshot), snapshot.next_key - next_key):
             return None
-<<<<<<< HEAD
-        mean = (
-            QueryBatch(**{part: arrays[part] for part in QueryBatch.__annotations__})
-            if "want" in arrays
-            else None
-        )
+        mean = QueryBatch(**{part: arrays[part] for part in ARRAYS}) if "want" in arrays else None
         background = ScoreBackground(arrays["tails"], items)
         return next_key, Calibration(background, mean, sample, float(settings["level_weight"]))
-=======
-        mean = QueryBatch(**{part: arrays[part] for part in ARRAYS}) if "want" in arrays else None
-        return next_key, Calibration(ScoreBackground(arrays["tails"], items), mean, sample)
->>>>>>> newcomer
 
     def _write(self, name: str, snapshot: Snapshot, calibration: Calibration) -> None:
         """Keep it for later, if the folder can be written to."""
