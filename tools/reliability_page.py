@@ -124,16 +124,18 @@ def _runs(ledger: Ledger) -> str:
     if not ledger.entries:
         return "\n".join([*lines, "None is recorded yet."])
     lines += [
-        "Rates are trials of one worker, on a machine as busy as it was.",
+        "Rates are trials of one worker, on a machine as busy as it was; seconds of the processor (CPU) are",
+        "those of the worker and its children, without what they prepare.",
         "",
-        "| date | scenario | seeds | counted | a second | failures | machine | commit |",
-        "|---|---|---|---|---|---|---|---|",
+        "| date | scenario | seeds | counted | a second | CPU each | failures | machine | commit |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for run in ledger.entries:
         rate = run.count / run.seconds if run.seconds else 0.0
+        processor = f"{run.processor / run.count:.2g}" if run.processor and run.count else ""
         lines.append(
             f"| {run.date} | `{run.scenario}` | {run.first}–{run.last} | {run.count:,} | {rate:,.3g} "
-            f"| {run.failed} | {run.machine}, Python {run.versions['python']}, SQLite "
+            f"| {processor} | {run.failed} | {run.machine}, Python {run.versions['python']}, SQLite "
             f"{run.versions['sqlite']} | {run.commit} |"
         )
     return "\n".join([*lines, ""])

@@ -151,25 +151,23 @@ def refuses(work: Callable[[], object]) -> bool:
     return False
 
 
-FLIPS = Scenario(
-    name="flipped-bits",
-    promise="One flipped bit in any file of an index, a model, features or the feature cache is named by "
-    "verifying, and refused when a checked file is opened.",
-    unit="flipped bits",
-    goal=10_000,
-    field="Lance 14: 147 of 150 flips returned altered data without an error (measured)",
-    prepare=partial(prepare, harm=flip),
-    seconds=5,
-    share=60,
+def _scenario(name: str, unit: str, harm: Harm, promise: str, field: str) -> Scenario:
+    prepared = partial(prepare, harm=harm)
+    return Scenario(name, promise, unit, 10_000, field, prepared, seconds=5, share=60)
+
+
+FLIPS = _scenario(
+    "flipped-bits",
+    "flipped bits",
+    flip,
+    "One flipped bit in any file of an index, a model, features or the feature cache is named by verifying, "
+    "and refused when a checked file is opened.",
+    "Lance 14: 147 of 150 flips returned altered data without an error (measured)",
 )
-CUTS = Scenario(
-    name="damaged-files",
-    promise="A truncated file, a garbage header, zeros or an appended tail is named; nothing crashes or "
-    "hangs.",
-    unit="damaged files",
-    goal=10_000,
-    field="usearch: 8 of 60 damaged files end the process; faiss IVF-PQ accepts 28 of 60 (measured)",
-    prepare=partial(prepare, harm=cut_or_scribble),
-    seconds=5,
-    share=60,
+CUTS = _scenario(
+    "damaged-files",
+    "damaged files",
+    cut_or_scribble,
+    "A truncated file, a garbage header, zeros or an appended tail is named; nothing crashes or hangs.",
+    "usearch: 8 of 60 damaged files end the process; faiss IVF-PQ accepts 28 of 60 (measured)",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from genius.data.records import Item
 from genius.data.tables import write_items
 from genius.index import ingest
 from genius.index.inspect import describe
-from tests.faults.planned_changes import Content, after, content_of, make, plan
+from tests.faults.planned_changes import Content, after, content_of, make, opened_whole, plan
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import open_made_up, scores_for_text
 from torture.killing import CLOCK, STEPS, Acknowledge, Killer
@@ -46,20 +47,15 @@ def prepare_changes(folder: Path) -> Trial:
         shutil.copytree(base, path)
         for round in range(IN_A_ROW):
             changes = plan(dice.getrandbits(32), sorted(content))
-            how, acknowledged = killer.kill(partial(make, path, changes), dice)
-            outcome.count += bool(how)
-            outcome.seen[f"before {how}" if how else "not killed"] += 1
+            how, acknowledged = killer.kill(partial(make, path, changes), dice, outcome)
             states = [content]
             for change in changes:
                 states.append(after(states[-1], change))
             doing = changes[acknowledged][0] if acknowledged < len(changes) else "end"
             outcome.seen[f"during {doing}"] += bool(how)
-            content = content_of(path)
-            allowed = states[acknowledged : acknowledged + 2]
-            outcome.expect(
-                content in allowed, f"{how}, {doing}, writer {round}: {_differs(content, allowed[0])}"
+            content = check_index(
+                outcome, path, states[acknowledged : acknowledged + 2], f"{how}, {doing}, writer {round}"
             )
-            check_search(outcome, path, content, f"{how}, {doing}, writer {round}")
         return outcome
 
     return trial
@@ -71,15 +67,17 @@ def _differs(content: Content, expected: Content) -> str:
     return f"lost {sorted(gone)}, brought back {sorted(more)}, altered {other}"
 
 
-def check_search(outcome: Outcome, path: Path, content: Content, label: str) -> None:
-    """Whether a search finds all items, by the scores of the formula."""
-    with open_made_up(path) as index:
+def check_index(outcome: Outcome, path: Path, allowed: Sequence[Content], label: str) -> Content:
+    """What an index holds: whether it is allowed, and a search finds all of it, by the formula's scores."""
+    with opened_whole(path) as (index, content):
+        outcome.expect(content in allowed, f"{label}: {_differs(content, allowed[0])}")
         items = {item.id: item for item in index}
         hits = index.search("a dog", k=max(1, len(items)), mode="scan")
         expected = scores_for_text(items, "a dog") if items else {}
         outcome.expect({hit.item.id for hit in hits} == content.keys(), f"{label}: a search misses items")
         wrong = [hit.item.id for hit in hits if abs(hit.score - expected[hit.item.id]) > 1e-3]
         outcome.expect(not wrong, f"{label}: scores of {wrong} are not the formula's")
+    return content
 
 
 # --- imports
@@ -99,20 +97,15 @@ def prepare_imports(folder: Path) -> Trial:
 
     def trial(seed: int) -> Outcome:
         dice, outcome = random.Random(seed), Outcome()
-        path, before = scratch(folder) / "index", 0
-        for _ in range(20):
-            how, done = killer.kill(partial(_import, path, table), dice)
-            outcome.count += bool(how)
-            outcome.seen[f"before {how}" if how else "imported to the end"] += 1
+        path = scratch(folder) / "index"
+
+        def held(how: str) -> int:
             ids = list(content_of(path)) if path.exists() else []
-            outcome.expect(
-                ids == [item.id for item in items[: len(ids)]], f"{how}: {len(ids)} items, not in order"
-            )
-            outcome.expect(len(ids) >= before, f"{how}: {before} items became {len(ids)}")
-            outcome.expect(how != "" or len(ids) == IMPORTED, f"imported to the end: {len(ids)} items")
-            before = len(ids)
-            if done:
-                break
+            in_order = ids == [item.id for item in items[: len(ids)]]
+            outcome.expect(in_order, f"{how}: {len(ids)} items, not in order")
+            return len(ids)
+
+        killer.complete(partial(_import, path, table), dice, outcome, held, IMPORTED)
         return outcome
 
     return trial
@@ -160,9 +153,7 @@ def prepare_sync(folder: Path) -> Trial:
             before = _contents(home)
             change_folder(home / "photos", dice, 6)
             now = _files(home / "photos")
-            how, _ = killer.kill(partial(_sync, home), dice)
-            outcome.count += bool(how)
-            outcome.seen[f"before {how}" if how else "in step"] += 1
+            how, _ = killer.kill(partial(_sync, home), dice, outcome, "in step")
             _check_between(outcome, how, before, now, _contents(home))
             _sync(home, lambda: None)
             outcome.expect(_contents(home) == now, f"{how}: the next sync leaves it out of step")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +20,7 @@ from tests.faults import killed_merges
 from tests.faults.planned_changes import content_of
 from tests.index.made_up import GIVEN, made_up_items
 from tests.index.made_up_index import MadeUpModel, made, open_made_up
-from torture.killing import Acknowledge, Killer, Work
+from torture.killing import Acknowledge, Killer
 from torture.kills import kill_scenario
 from torture.scenario import Outcome, Scenario, Trial, scratch
 from torture.specimens import CACHE_WIDTH
@@ -38,9 +37,7 @@ def prepare_merges(folder: Path) -> Trial:
         dice, outcome = random.Random(seed), Outcome()
         out, whole = scratch(folder) / "out", 0
         for _ in range(3):
-            how, _ = killer.kill(lambda _: killed_merges.work(folder, out), dice)
-            outcome.count += bool(how)
-            outcome.seen[f"before {how}" if how else "done"] += 1
+            how, _ = killer.kill(lambda _: killed_merges.work(folder, out), dice, outcome, "done")
             index, table = killed_merges.state(out)
             outcome.expect(2 not in (index, table), f"{how}: index {index}, table {table} (2 is half done)")
             outcome.expect(index >= whole, f"{how}: the merged index is gone")
@@ -71,19 +68,15 @@ def prepare_recode(folder: Path) -> Trial:
 
     def trial(seed: int) -> Outcome:
         dice, outcome = random.Random(seed), Outcome()
-        out, before = scratch(folder) / "new", 0
-        for _ in range(20):
-            how, done = killer.kill(partial(_recode, old, out), dice)
-            outcome.count += bool(how)
-            outcome.seen[f"before {how}" if how else "moved to the end"] += 1
+        out = scratch(folder) / "new"
+
+        def held(how: str) -> int:
             found = content_of(out) if out.exists() else {}
             same = all(found[id] == expected.get(id) for id in found)
             outcome.expect(same, f"{how}: items were altered on the way")
-            outcome.expect(before <= len(found), f"{how}: {before} items became {len(found)}")
-            outcome.expect(not done or len(found) == len(items), f"moved to the end: {len(found)} items")
-            before = len(found)
-            if done:
-                break
+            return len(found)
+
+        killer.complete(partial(_recode, old, out), dice, outcome, held, len(items))
         return outcome
 
     return trial
@@ -109,33 +102,14 @@ def prepare_artifacts(folder: Path) -> Trial:
 
     def trial(seed: int) -> Outcome:
         dice, outcome = random.Random(seed), Outcome()
-        path, before = scratch(folder) / "artifact", 0
-        write_version(path, before)
-        for version in range(1, 6):
-            how, done = killer.kill(_acknowledged(partial(write_version, path, version)), dice)
-            outcome.count += bool(how)
-            outcome.seen[f"before {how}" if how else "replaced"] += 1
-            found = version_of(path)
-            outcome.expect(
-                found in ((version,) if done else (before, version)), f"{how}: {before} became {found}"
-            )
-            before = found
+        path = scratch(folder) / "artifact"
+        killer.replace(partial(write_version, path), partial(version_of, path), dice, outcome)
         write_version(path, 9)
         left = [entry.name for entry in path.parent.iterdir()]
         outcome.expect(left == ["artifact"], f"what killed writers left behind stays: {left}")
         return outcome
 
     return trial
-
-
-def _acknowledged(work: Callable[[], object]) -> Work:
-    """Some work that is acknowledged when it has returned."""
-
-    def run(acknowledge: Acknowledge) -> None:
-        work()
-        acknowledge()
-
-    return run
 
 
 def write_version(path: Path, version: int) -> None:
@@ -169,14 +143,15 @@ def prepare_checkpoints(folder: Path) -> Trial:
         average = {name: value.detach().clone() for name, value in network.state_dict().items()}
         checkpoint.save(path, network, average, None, {"step": step})
 
-    def load(path: Path) -> set[float]:
+    def load(path: Path) -> int:
+        """The step of a checkpoint, -1 if it is of several."""
         network = torch.nn.Linear(20, 20)
         average = {name: value.detach().clone() for name, value in network.state_dict().items()}
         state = checkpoint.load(path, network, average)
         values = {float(state["step"])}
         for tensor in (*network.state_dict().values(), *average.values()):
             values |= set(tensor.flatten().tolist())
-        return values
+        return int(state["step"]) if len(values) == 1 else -1
 
     killer = Killer(folder)
     save(folder / "measured", 0)
@@ -184,17 +159,8 @@ def prepare_checkpoints(folder: Path) -> Trial:
 
     def trial(seed: int) -> Outcome:
         dice, outcome = random.Random(seed), Outcome()
-        path, before = scratch(folder) / "last", 0.0
-        save(path, 0)
-        for step in range(1, 6):
-            how, done = killer.kill(_acknowledged(partial(save, path, step)), dice)
-            outcome.count += bool(how)
-            outcome.seen[f"before {how}" if how else "saved"] += 1
-            found = load(path)
-            outcome.expect(len(found) == 1, f"{how}: a mixture of the steps {sorted(found)}")
-            allowed = {float(step)} if done else {before, float(step)}
-            outcome.expect(found <= allowed, f"{how}: {before} became {sorted(found)}")
-            before = max(found)
+        path = scratch(folder) / "last"
+        killer.replace(partial(save, path), partial(load, path), dice, outcome)
         return outcome
 
     return trial
@@ -209,9 +175,7 @@ def prepare_cache(folder: Path) -> Trial:
         dice, outcome = random.Random(seed), Outcome()
         path, sure = scratch(folder) / "cache", set[int]()
         for start in range(0, 3 * BLOCKS, BLOCKS):
-            how, done = killer.kill(partial(_grow, path, start), dice)
-            outcome.count += bool(how)
-            outcome.seen[f"before {how}" if how else "filled"] += 1
+            how, done = killer.kill(partial(_grow, path, start), dice, outcome, "filled")
             sure |= set(range(start, start + done))
             check_cache(outcome, path, sure, start + BLOCKS, how)
         return outcome

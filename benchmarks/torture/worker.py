@@ -6,6 +6,7 @@ prints goes to standard error.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -17,6 +18,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from genius.progress import quiet
 from tests.faults.planned_changes import use_small_blocks
 from torture.scenario import Outcome, Scenario, Trial
 
@@ -25,6 +27,7 @@ def main(folder: Path, programme: str) -> None:
     """Run trials of the scenarios of a module until the input ends."""
     use_small_blocks()
     scenarios: dict[str, Scenario] = importlib.import_module(programme).SCENARIOS
+    quiet()  # a thread for each line of progress would be copied by forks, or not
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -38,6 +41,8 @@ def main(folder: Path, programme: str) -> None:
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir(parents=True)
             prepared[scenario.name] = scenario.prepare(place)
+            gc.collect()
+            gc.freeze()  # forks of this process share what is prepared
         _limit_memory(scenario)
         answers.write(json.dumps(_answer(prepared[scenario.name], asked["seed"])) + "\n")
 

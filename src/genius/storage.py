@@ -55,7 +55,7 @@ class Manifest:
 
     def to_json(self) -> bytes:
         """The manifest as the bytes of `manifest.json`, with a checksum of all that it says."""
-        fields = asdict(self)
+        fields = _fields(self)
         return orjson.dumps({**fields, CHECKSUM: _digest(fields)}, option=_SORTED | orjson.OPT_INDENT_2)
 
     @classmethod
@@ -78,10 +78,15 @@ class Manifest:
 def fingerprint_of(manifest: Manifest) -> str:
     """SHA-256 of what the artifact is. When and by which release it was made does not count:
     the same content is the same thing."""
-    content = asdict(manifest)
+    content = _fields(manifest)
     for name in ("made_by", "made_at", "fingerprint"):
         del content[name]
     return _digest(content)
+
+
+def _fields(manifest: Manifest) -> Json:
+    """What `asdict` gives, without copying what is within."""
+    return {**vars(manifest), "files": {name: asdict(record) for name, record in manifest.files.items()}}
 
 
 def _digest(fields: Json) -> str:

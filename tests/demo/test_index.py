@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import contextlib
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from genius.data.records import Item
 from genius.demo.index import open_index
 from genius.errors import MismatchError
+from genius.index.catalogue import Catalogue
 from genius.model import Model
 
 
@@ -20,13 +21,10 @@ def model(coded_model: Path, tmp_path: Path) -> Model:
 
 def write_model(index: Path, **entries: str) -> None:
     """Change what an index knows of its model."""
-    catalogue = sqlite3.connect(index / "catalogue.sqlite")
-    for name, value in entries.items():
-        catalogue.execute(
-            "UPDATE settings SET value = json_set(value, ?, ?) WHERE name = 'model'", (f"$.{name}", value)
-        )
-    catalogue.commit()
-    catalogue.close()
+    query = "UPDATE settings SET value = json_set(value, ?, ?) WHERE name = 'model'"
+    with contextlib.closing(Catalogue(index)) as catalogue, catalogue._changing():
+        for name, value in entries.items():
+            catalogue._query(query, f"$.{name}", value)
 
 
 def test_an_index_of_the_same_model_is_kept_and_one_of_an_earlier_model_replaced(

@@ -5,8 +5,9 @@ Shared by the tests that kill writers and by benchmarks/torture, each in process
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from genius.data.records import ImageBytes, Item
 from genius.index import writer
 from genius.index.entries import item_of
 from genius.index.inspect import describe
-from tests.index.made_up_index import encode, open_made_up
+from tests.index.made_up import made_up_rows
+from tests.index.made_up_index import MadeUpIndex, open_made_up
 
 STEPS = 4
 Change = tuple[str, list[Any]]
@@ -58,8 +60,12 @@ def item(dice: random.Random, id: str) -> Item:
 
 
 def fields(item: Item) -> tuple[Any, ...]:
-    code = tuple(encode([item]).codes[0].tolist())
-    return item.text, item.image and item.image.read().hex(), dict(item.metadata), code
+    codes, _ = made_up_rows([item])
+    return *_given(item), tuple(codes[0].tolist())
+
+
+def _given(item: Item) -> tuple[Any, ...]:
+    return item.text, item.image and item.image.read().hex(), dict(item.metadata)
 
 
 def after(content: Content, change: Change) -> Content:
@@ -89,12 +95,19 @@ def make(path: Path, changes: list[Change], acknowledge: Callable[[], Any]) -> N
 
 def content_of(path: Path) -> Content:
     """What an index holds: items from its catalogue, codes from its segments. Raises if it is not intact."""
+    with opened_whole(path) as (_, content):
+        return content
+
+
+@contextlib.contextmanager
+def opened_whole(path: Path) -> Iterator[tuple[MadeUpIndex, Content]]:
+    """The index at `path`, open, with what it holds. Raises if it is not intact."""
     describe(path, verify=True)
-    index = open_made_up(path)
-    content: Content = {}
-    with index._reading() as snapshot:
-        for key, entry in index._catalogue.walk():
-            kept = fields(item_of(entry, index._catalogue.path))
-            content[entry.id] = (*kept[:-1], tuple(snapshot.stored(key).code.tolist()))
-    index.close()
-    return content
+    with open_made_up(path) as index:
+        content: Content = {}
+        with index._reading() as snapshot:
+            stored = dict(index._catalogue.walk())
+            codes = snapshot.codes(list(stored)).tolist()
+            for entry, code in zip(stored.values(), codes, strict=True):
+                content[entry.id] = (*_given(item_of(entry, index._catalogue.path)), tuple(code))
+        yield index, content

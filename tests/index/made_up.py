@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -62,16 +63,28 @@ def made_up_items(count: int) -> list[Item]:
     return items
 
 
+@lru_cache(maxsize=1 << 14)
+def _drawn(content: str) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Codes and an embedding, by chance but always the same."""
+    random = np.random.default_rng(list(content.encode()))
+    codes = tuple(random.integers(0, 4, 2).tolist())
+    return codes, tuple((random.integers(-2, 3, WIDTH) / 4).tolist())
+
+
+def made_up_rows(items: Sequence[Item]) -> tuple[np.ndarray, np.ndarray]:
+    """Codes and embeddings from ids and texts, as a model's would be from the contents."""
+    codes = np.zeros((len(items), len(GIVEN.sizes)), np.uint16)
+    embeddings = np.zeros((len(items), WIDTH), np.float16)
+    for row, item in enumerate(items):
+        semantic, embeddings[row] = _drawn(f"{item.id} {item.text}")
+        codes[row] = MODALITIES.index(item.modality), *semantic
+    return codes, embeddings
+
+
 def made_up_codes(items: Sequence[Item]) -> EncodedItems:
-    """Codes from ids and texts, as a model's would be from the contents; a text that is "bad" fails."""
+    """The same as a model gives it; a text that is "bad" fails."""
     places = [place for place, item in enumerate(items) if item.text != "bad"]
-    codes = np.zeros((len(places), len(GIVEN.sizes)), np.uint16)
-    embeddings = np.zeros((len(places), WIDTH), np.float16)
-    for row, place in enumerate(places):
-        item = items[place]
-        random = np.random.default_rng(list(f"{item.id} {item.text}".encode()))
-        codes[row] = MODALITIES.index(item.modality), *random.integers(0, 4, 2)
-        embeddings[row] = random.integers(-2, 3, WIDTH) / 4
+    codes, embeddings = made_up_rows([items[place] for place in places])
     return EncodedItems(
         places=np.array(places, np.int64),
         codes=codes,

@@ -23,7 +23,7 @@ from genius.model import Model
 from genius.quantize.fusion_inputs import query_kinds
 from genius.quantize.quantizer import Quantizer
 from genius.quantize.search_settings import SearchSettings
-from tests.index.made_up import GIVEN, WIDTH, made_up_codes, quantized
+from tests.index.made_up import GIVEN, WIDTH, made_up_codes, made_up_rows, quantized
 
 CODEBOOKS = [np.random.default_rng(7).normal(size=(size, WIDTH)) for size in GIVEN.sizes]
 
@@ -146,9 +146,9 @@ def scores_for_text(items: Mapping[str, Item], text: str) -> dict[str, float]:
 
 def scores_for(items: Mapping[str, Item], embedding: np.ndarray, vector: np.ndarray) -> dict[str, float]:
     """The same for a query of this embedding and vector."""
-    encoded = encode(list(items.values()))
-    vectors = quantized(CODEBOOKS, encoded.codes)
+    codes, embeddings = made_up_rows(list(items.values()))
+    vectors = quantized(CODEBOOKS, codes)
     code_scores = vectors @ vector - (vectors**2).sum(axis=1) / 2
-    scores = MadeUpModel.rerank_weight * (encoded.embeddings.astype(np.float32) @ embedding)
+    scores = MadeUpModel.rerank_weight * (embeddings.astype(np.float32) @ embedding)
     scores = scores + (1 - MadeUpModel.rerank_weight) * code_scores
     return dict(zip(items, scores.tolist(), strict=True))

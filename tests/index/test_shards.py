@@ -196,7 +196,8 @@ def _foreign(path: Path) -> None:
 def _other_model(path: Path) -> None:
     catalogue = Catalogue(path / "shard-01")
     changed = orjson.dumps({"path": "", "fingerprint": "another"}).decode()
-    catalogue._query("UPDATE settings SET value = ? WHERE name = 'model'", changed)
+    with catalogue._changing():
+        catalogue._query("UPDATE settings SET value = ? WHERE name = 'model'", changed)
     catalogue.close()
 
 

@@ -33,6 +33,7 @@ def run(first: int, count: int, failures: list[int], failed: int) -> Entry:
         failures=named,
         seen={},
         seconds=2.0,
+        processor=1.5,
         date="2026-11-18",
         machine="a machine",
         versions=versions,
@@ -47,5 +48,5 @@ def test_counts_are_added_up_and_failures_stay_open_until_they_are_mended(tmp_pa
     (row,) = [line for line in page.splitlines() if line.startswith("| `model` |") and "Qdrant" in line]
     assert "| 1,234 operations | 1,000,000 | 6 |" in row
     assert "| `model` | is wrong | **not mended yet** |" in page
-    assert "| 2026-11-18 | `model` | 0–9 | 1,000 | 500 | 2 |" in page
+    assert "| 2026-11-18 | `model` | 0–9 | 1,000 | 500 | 0.0015 | 2 |" in page
     assert "| not yet | 10,000 | 0 |" in page
