@@ -50,6 +50,8 @@ SAME_CELL = 20.0
 """So much may a cell's brightness differ from all those around it in a copy, of 256;"""
 DIFFERING_CELLS, DIFFERING_IN_CROPS = 0.03, 0.05
 """in this share of cells more, also of a crop, whose cells are not quite those of a window."""
+MIN_DRAWN = 64
+"""A share of fewer cells than these says little."""
 CROPPED_BITS = 4
 """Of a crop, so many more bits of a window may differ than of the whole."""
 BRIGHT, SATURATED = 170, 250
@@ -176,7 +178,10 @@ def _agree(first: Fingerprint, other: Fingerprint) -> bool:
 
 def _differing_cells(cells: np.ndarray, others: np.ndarray, *, moved: bool) -> float:
     """The share of cells that are not about as bright in the other grid, but for brightness and contrast of
-    the whole; if one grid may be `moved` a little, as bright as one of the cells around, and the reverse."""
+    the whole; if one grid may be `moved` a little, as bright as one of the cells around, and the reverse.
+
+    Cells that are white in both, as around a drawing, say nothing and do not count.
+    """
     grid, other = cells.astype(np.float32), others.astype(np.float32)
     both = (grid < SATURATED) & (other < SATURATED)
     gain = 1.0
@@ -187,7 +192,8 @@ def _differing_cells(cells: np.ndarray, others: np.ndarray, *, moved: bool) -> f
     differing = (by if moved else np.abs(grid - other)) > SAME_CELL
     if abs(gain - 1) > 0.1:
         differing &= (np.maximum(cells, others) < SATURATED) | (np.minimum(cells, others) < BRIGHT)
-    return float(differing.mean())
+    drawn = (cells < SATURATED) | (others < SATURATED)
+    return float(differing.sum() / max(int(drawn.sum()), MIN_DRAWN))
 
 
 def _beyond_neighbours(grid: np.ndarray, other: np.ndarray) -> np.ndarray:
