@@ -80,7 +80,7 @@ def test_a_combined_query_is_the_sum_of_its_parts() -> None:
     assert len(batch) == 2 and len(batch.kinds) == 2
 
 
-def test_what_a_query_asks_for_is_told_without_what_it_takes_away() -> None:
+def test_what_a_query_asks_for_leaves_out_what_it_takes_away() -> None:
     less = Query("red", weight=2).plus("shoe").minus("cheap", 0.5)
     more, alone = Query("red", weight=2).plus("shoe"), Query("red").minus("cheap")
     batch = embed_queries(MODEL, [targeted(query, SearchOptions(), {}) for query in (less, more, alone)])

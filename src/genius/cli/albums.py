@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genius.cli.collection import AsJson, IndexPath, ModelPath, Sheet, check_free, print_json, write_sheet
+from genius.cli.examples import examples
 from genius.display import Table, shortened
 
 if TYPE_CHECKING:
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius albums photos-index/ -n 30 --sheet albums.png; "
-        "genius albums photos-index/ --links albums/; genius albums photos-index/ --json > albums.json"
+        epilog=examples(
+            "genius albums photos-index/ -n 30 --sheet albums.png",
+            "genius albums photos-index/ --links albums/",
+            "genius albums photos-index/ --json > albums.json",
+        )
     )(albums)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genius.cli.collection import AsJson, ModelPath, Sheet, check_free, print_json, write_sheet
+from genius.cli.examples import examples
 from genius.cli.source import show_notes
 from genius.display import Table, shortened
 
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius drift last-year-index/ this-year-index/ --sheet drift.png; "
-        "genius drift shop-index/ --since 2026-03-01; genius drift photos/ --since 2025-01-01 --by taken"
+        epilog=examples(
+            "genius drift last-year-index/ this-year-index/ --sheet drift.png",
+            "genius drift shop-index/ --since 2026-03-01",
+            "genius drift photos/ --since 2025-01-01 --by taken",
+        )
     )(drift)
 
 

@@ -160,6 +160,8 @@ class Folder(Collection):
         ]
         named = [p for p in tables if p.name.split(".")[0].lower() in CAPTION_NAMES]
         chosen = named or (tables if self._any_table else [])
+        if len(chosen) > 1 and self.files is not None and not named:
+            return None  # the folder as a whole can't have been read, so none of them has captions
         if len(chosen) > 1:
             names = ", ".join(p.name for p in chosen)
             raise InputError(

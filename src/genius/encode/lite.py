@@ -21,7 +21,7 @@ from genius.download import is_offline
 from genius.encode import lite_colour, lite_image, lite_text
 from genius.encode import lite_weights as weights
 from genius.encode.checkpoints import read_checkpoint
-from genius.encode.foreign_words import is_foreign
+from genius.encode.foreign_words import ENGLISH_FOR, FREQUENT_WORDS
 from genius.errors import MissingError
 from genius.progress import tell
 from genius.runtime import cores, session
@@ -33,6 +33,7 @@ VERSION = 1
 """Goes up when the same towers would give other features, so that old features are not taken for new ones."""
 MAX_TOKENS = 128
 TEXT_BATCH = 64
+PUNCTUATION = ".,;:!?…\"'“”‘’«»()[]"
 _IMAGE_OUTPUTS = ("mean", "max", "logits", "stages", "grid", "second_mean", "second_max", "second_logits")
 """Models that were trained before there was a second network have the first five."""
 _TEXT_OUTPUTS = ("mean", "max", "words")
@@ -131,10 +132,13 @@ class Lite:
 
     def unread_words(self, texts: Sequence[str]) -> list[list[str]]:
         """The words of each text that are not read: in other letters or another language, or emoji."""
-        return [[word for word in text.split() if self._is_unread(word)] for text in texts]
+        return [
+            [bare for word in text.split() if self._is_unread(bare := word.strip(PUNCTUATION))]
+            for text in texts
+        ]
 
     def _is_unread(self, word: str) -> bool:
-        if is_foreign(word):
+        if word.lower() in FREQUENT_WORDS or word.lower() in ENGLISH_FOR:
             return True
         if word.isascii():
             return False
