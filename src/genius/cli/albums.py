@@ -10,7 +10,7 @@ import typer
 
 from genius.cli.collection import AsJson, IndexPath, ModelPath, Sheet, check_free, print_json, write_sheet
 from genius.cli.examples import examples
-from genius.display import Table, shortened
+from genius.display import Table
 
 if TYPE_CHECKING:
     from genius.collection.albums import Albums
@@ -86,11 +86,9 @@ def _print_albums(made: Albums) -> None:
         for album in made:
             typer.echo(f"{len(album)}\t{album.coherence:.3f}\t{album.label}\t{album.id}")
         return
-    table = Table(("album", "items", "coherence", "albums within"))
+    table = Table(("album", "items", "coherence", "albums within"), elastic=3)
     for number, album in enumerate(made, 1):
         within = ", ".join(inner.label for inner in album.albums if inner.label)
-        table.add(
-            album.label or f"Album {number}", len(album), f"{album.coherence:.2f}", shortened(within, 60)
-        )
+        table.add(album.label or f"Album {number}", len(album), f"{album.coherence:.2f}", within)
     if len(made):
         table.print()

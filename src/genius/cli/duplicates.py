@@ -103,10 +103,10 @@ def _print_groups(groups: Duplicates) -> None:
                 typer.echo(f"{number}\t{kept}\t{group.level}\t{group.similarity:.4f}\t{item.id}")
         return
     if ordered:
-        table = Table(("group", "level", "similarity", "keep", "duplicates"))
+        table = Table(("group", "keep", "duplicates", "level", "similarity"), optional=2, elastic=2)
         for number, (group, items) in enumerate(ordered, 1):
             others = ", ".join(item.id for item in items[1:])
-            table.add(number, group.level, f"{group.similarity:.3f}", items[0].id, shortened(others, 60))
+            table.add(number, items[0].id, shortened(others, 80), group.level, f"{group.similarity:.3f}")
         table.print()
     count = sum(len(items) - 1 for _, items in ordered)
     total = f"{numbered(len(ordered), 'group')}; {numbered(count, 'item')} could go"

@@ -48,7 +48,7 @@ def outliers(
             for outlier in odd:
                 typer.echo(f"{outlier.score:.3f}\t{outlier.reason}\t{outlier.item.id}\t{outlier.says}")
         elif len(odd):
-            table = Table(("item", "score", "why"))
+            table = Table(("item", "score", "why"), elastic=2)
             for outlier in odd:
                 table.add(shortened(outlier.item.id, 40), f"{outlier.score:.2f}", outlier.says)
             table.print()
