@@ -37,6 +37,12 @@ def test_version_and_help() -> None:
     from genius import __version__
 
     assert run("--version").stdout == f"genius {__version__}\n"
+    examples = run("outliers", "--help").stdout.split("Examples:")[1].split("\n")
+    assert [line.strip() for line in examples if line.strip()] == [
+        "genius outliers photos-index/ -n 20",
+        "genius outliers shop-index/ --sheet odd.png",
+    ]
+    assert "and images that can't be read or show nothing." in " ".join(run("outliers", "-h").stdout.split())
     assert "Example: genius show photos/" in " ".join(run("show", "--help").stdout.split())
 
 
@@ -66,7 +72,7 @@ def test_show_a_folder(tmp_path: Path) -> None:
     (tmp_path / "photos/leak.jpg").symlink_to("/dev/null")
     shown = run("show", tmp_path / "photos", "--sheet", tmp_path / "out/sheet.png")
     assert "folder of 2 items (1 pair, 1 image)" in shown.stdout
-    assert "a.jpg: A red [bold] square. [a.jpg]" in shown.stdout
+    assert "a.jpg: A red [bold] square.\n" in shown.stdout
     assert "1 could not be read:" in shown.stderr
     assert "leak.jpg: is a link that leaves the folder" in shown.stderr
     assert Image.open(tmp_path / "out/sheet.png").getcolors(2**16) is not None
@@ -92,7 +98,7 @@ def test_show_finds_what_an_index_would_not_take(tmp_path: Path) -> None:
     for number in range(3):
         (folder / f"{number}.heic").write_bytes(b"x")
     shown = run("show", folder, "--failures", tmp_path / "failures.txt")
-    assert "folder of 1 items (1 image)" in shown.stdout
+    assert "folder of 1 item (1 image)" in shown.stdout
     assert "4 could not be read:" in shown.stderr
     assert "note: 3 HEIC photos were skipped: after pip install pillow-heif they are read" in shown.stderr
     listed = (tmp_path / "failures.txt").read_text().splitlines()
@@ -111,7 +117,7 @@ def test_show_a_table_by_the_columns_that_the_user_names(tmp_path: Path) -> None
     assert "has no column for a text or an image" in run("show", tmp_path / "shop.csv", code=2).stderr
     columns = ("--id-column", "ean", "--text-column", "notiz", "--image-column", "bild")
     shown = run("show", tmp_path / "shop.csv", *columns, "--root", tmp_path / "pics")
-    assert "CSV of 1 items (1 pair)" in shown.stdout and "7: Rot [1.jpg]" in shown.stdout
+    assert "CSV of 1 item (1 pair)" in shown.stdout and "7: Rot [1.jpg]" in shown.stdout
     wrong = run("show", tmp_path / "shop.csv", *columns, code=1)
     assert f"try --root {tmp_path}/pics" in wrong.stderr
 

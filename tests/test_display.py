@@ -42,6 +42,17 @@ def test_optional_columns_are_left_out_where_there_is_no_room() -> None:
     assert "380" not in table.text(30) and "code" not in table.text(30)
 
 
+def test_texts_of_an_elastic_column_are_shortened_where_there_is_no_room() -> None:
+    table = Table(["album", "items", "albums within", "coherence"], optional=1, elastic=2)
+    table.add("Animals", 1200, "Dogs, cats, horses, birds and penguins", "0.91")
+    table.add("Food", 3, "", "0.84")
+    assert "penguins" in table.text(80) and "0.91" in table.text(80)
+    text = table.text(40)
+    assert max(map(len, text.splitlines())) <= 40
+    assert "Dogs, cats, horse…" in text and "0.91" not in text
+    assert len([line for line in text.splitlines() if line.strip()]) == 4  # in one piece
+
+
 def test_a_wide_terminal_shows_names_whole(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

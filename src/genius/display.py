@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Cell = str | int | float | None
+MIN_TEXT = 12
+"""So many letters of a text are shown, however narrow the terminal is."""
 DASH = "–"
 """A cell for a number that is not there."""
 
@@ -25,6 +27,7 @@ class Table:
         rows: the cells, row by row.
         optional: how many of the last columns are left out on a terminal that is too narrow for them.
         decimals: of numbers that are not whole.
+        elastic: the position of a column of texts that are shortened on a terminal that is too narrow.
     """
 
     columns: Sequence[str]
@@ -32,6 +35,7 @@ class Table:
     rows: list[Sequence[Cell]] = field(default_factory=list)
     optional: int = 0
     decimals: int = 2
+    elastic: int | None = None
 
     def add(self, *cells: Cell) -> None:
         """Add a row."""
@@ -58,13 +62,25 @@ class Table:
         if tight and self.optional:
             self._without_optional()._print(console)
             return
+        if tight and self.elastic is not None:
+            self._shortened(self.elastic, console.width)._print(console)
+            return
         for number, band in enumerate(self._bands(console.width) if tight else [range(len(self.columns))]):
             console.print(self._rich_table(band, tight=tight, title=self.title if number == 0 else ""))
 
     def _without_optional(self) -> Table:
         last = len(self.columns) - self.optional
         rows = [row[:last] for row in self.rows]
-        return Table(self.columns[:last], self.title, rows, decimals=self.decimals)
+        return Table(self.columns[:last], self.title, rows, decimals=self.decimals, elastic=self.elastic)
+
+    def _shortened(self, position: int, width: int) -> Table:
+        """The same with texts of a column so short that all columns fit side by side, if that is possible."""
+        widths = self._widths(gap=3)
+        room = max(MIN_TEXT, width - 1 - sum(widths) + widths[position] - 3)
+        rows: list[list[Cell]] = [list(row) for row in self.rows]
+        for row in rows:
+            row[position] = shortened(self._shown(row[position]), room)
+        return Table(self.columns, self.title, [*rows], decimals=self.decimals)
 
     def _rich_table(self, band: Sequence[int], *, tight: bool, title: str) -> RichTable:
         """The columns at these positions, for rich to draw."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 
 import numpy as np
 import pytest
@@ -102,6 +103,24 @@ def test_drawings_that_differ_in_a_detail_are_no_copies(monkeypatch: pytest.Monk
     for name in ("DIFFERING_CELLS", "DIFFERING_IN_CROPS"):
         monkeypatch.setattr(f"genius.collection.fingerprint.{name}", 1.0)
     assert len(copies(prints)) == 6, "on the coarse grid all are alike"
+
+
+def clock(hour: int) -> Image.Image:
+    """A drawing with much white around it; clocks differ in the hand alone."""
+    drawing = Image.new("RGB", (192, 192), "white")
+    pen = ImageDraw.Draw(drawing)
+    pen.ellipse((40, 40, 152, 152), fill="lightgrey", outline="black", width=6)
+    x, y = 96 + 40 * math.sin(math.pi * hour / 6), 96 - 40 * math.cos(math.pi * hour / 6)
+    pen.line((96, 96, x, y), fill="black", width=6)
+    return drawing
+
+
+def test_the_white_around_a_drawing_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    prints: list[Fingerprint | None] = [fingerprint_of(clock(hour)) for hour in (1, 2, 4)]
+    again = read(encoded(clock(1), "JPEG", quality=60))
+    assert copies([*prints, again]).tolist() == [[0, 3]]
+    monkeypatch.setattr("genius.collection.fingerprint.MIN_DRAWN", FINE**2)  # as if all of it counted
+    assert len(copies(prints))
 
 
 def test_flat_images_are_compared_by_their_colour() -> None:

@@ -79,6 +79,23 @@ def test_several_tables_are_ambiguous(photos: Path) -> None:
     assert read_by_id(photos)["b.jpg"].text == "This one."
 
 
+def test_a_table_that_names_no_images_is_left_out(photos: Path) -> None:
+    (photos / "expenses.csv").write_text("date,amount\n2020-01-01,3\n")
+    (photos / "notes.jsonl").write_text('{"id": "1", "text": "A note."}\n')
+    (photos / "empty.csv").write_text("image,text\n")
+    collection = genius.read(photos)
+    assert len(list(collection)) == 4 and collection.failures.count == 0
+    assert collection.notes == [
+        f"{name} was left out: its rows name no images, as those of captions do"
+        for name in ("empty.csv", "expenses.csv", "notes.jsonl")
+    ]
+    (photos / "pictures.csv").write_text("image,text\nb.jpg,A boat.\n")
+    assert read_by_id(photos)["b.jpg"].text == "A boat."
+    (photos / "expenses.csv").rename(photos / "captions.csv")  # that is meant to be one
+    with pytest.raises(InputError, match="has no column for a text or an image"):
+        list(genius.read(photos))
+
+
 def test_links_stay_inside(photos: Path, tmp_path: Path) -> None:
     write_square(tmp_path / "elsewhere/secret.jpg")
     (photos / "inside.jpg").symlink_to(photos / "b.jpg")

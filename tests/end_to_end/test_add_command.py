@@ -11,25 +11,19 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
 from PIL import ExifTags, Image
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from genius.cli import app
 from genius.encode import pipeline
 from genius.errors import GeniusError, InputError
 from genius.index.index import Index
+from tests.commands import run
 from tests.pictures import encoded, write_square
 
 
 @pytest.fixture(autouse=True)
 def own_cache(coded_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "default_cache", lambda: coded_home / "cache")
-
-
-def run(*arguments: str | Path, code: int = 0) -> Result:
-    runner = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"})
-    shown = runner.invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-    assert shown.exit_code == code, shown.output
-    return shown
 
 
 @pytest.fixture
@@ -141,7 +135,7 @@ def test_prices_from_a_table(index: Path, tmp_path: Path) -> None:
 
 def test_unknown_ids_are_named_and_the_others_removed(index: Path) -> None:
     shown = run("remove", index, "IMG_1.jpg", *(f"nobody {n}" for n in range(7)), code=1)
-    assert "1 removed, 1 items left" in shown.stdout
+    assert "1 removed, 1 item left" in shown.stdout
     assert "7 not in the index: 'nobody 0', 'nobody 1', 'nobody 2', 'nobody 3', 'nobody 4' …" in shown.stderr
     assert ids(index) == ["IMG_2.jpg"]
 

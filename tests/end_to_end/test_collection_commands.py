@@ -11,12 +11,11 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
 from PIL import Image
-from typer.testing import CliRunner, Result
 
 from genius import Index, Item
-from genius.cli import app
 from genius.data.records import ImageFile
 from genius.encode import pipeline
+from tests.commands import refused, run
 from tests.pictures import write_square
 
 
@@ -38,18 +37,6 @@ def index(coded_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Index.create(path, coded_model) as made:
         made.add([*items, *texts])
     return path
-
-
-def run(*arguments: str | Path, code: int = 0) -> Result:
-    result = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(app, [str(each) for each in arguments])
-    shown = result.output if result.exception is None else repr(result.exception)
-    assert result.exit_code == code or (code == 2 and "InputError" in shown), shown
-    return result
-
-
-def refused(*arguments: str | Path) -> str:
-    result = run(*arguments, code=2)
-    return str(result.exception) if result.exit_code == 1 else result.output
 
 
 def test_duplicates(index: Path, tmp_path: Path) -> None:
@@ -77,6 +64,20 @@ def test_duplicates_are_removed_only_if_one_says_so(index: Path, coded_model: Pa
     )
     with Index.open(path) as opened:
         assert "0.png" in opened and "5.png" not in opened
+
+
+def test_a_group_of_half_the_collection_is_no_group_of_duplicates(coded_model: Path, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "index", coded_model) as made:
+        made.add([Item(str(number), "A red square." + " " * number) for number in range(30)])
+    note = "one group has 30 of 30 items, as each is like some other of them: ask for a higher --similarity"
+    assert note in run("duplicates", tmp_path / "index", "--similarity", "0.9").stderr
+    assert note not in run("duplicates", tmp_path / "index", "--level", "exact").stderr
+
+
+def test_what_a_list_finds_nowhere_is_said(index: Path) -> None:
+    shown = run("list", index, "--where", "nosuch=1")
+    assert shown.stdout == "" and "nothing in the index fulfils this filter" in shown.stderr
+    assert run("list", index).stderr == ""
 
 
 def test_albums(index: Path, tmp_path: Path) -> None:

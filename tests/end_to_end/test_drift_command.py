@@ -11,11 +11,10 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
 from PIL import Image
-from typer.testing import CliRunner, Result
 
 from genius import Index, Item
-from genius.cli import app
 from genius.encode import pipeline
+from tests.commands import run
 
 COLOURS = ("red", "green", "blue", "orange", "purple")
 
@@ -40,13 +39,6 @@ def indexes(coded_model: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
                 ]
             )
     return folder / "old", folder / "new", folder / "empty"
-
-
-def run(*arguments: str | Path, code: int = 0) -> Result:
-    result = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(app, [str(each) for each in arguments])
-    shown = result.output if result.exception is None else repr(result.exception)
-    assert result.exit_code == code or (code == 2 and "InputError" in shown), shown
-    return result
 
 
 def test_two_indexes(indexes: tuple[Path, Path, Path], tmp_path: Path) -> None:

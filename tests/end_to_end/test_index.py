@@ -11,22 +11,16 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
-from typer.testing import CliRunner, Result
 
-from genius.cli import app
 from genius.encode import pipeline
 from genius.errors import DamagedError, InputError
+from tests.commands import run
 from tests.pictures import write_square
 
 
 @pytest.fixture(autouse=True)
 def own_cache(coded_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "default_cache", lambda: coded_home / "cache")
-
-
-def run(*arguments: str | Path) -> Result:
-    runner = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"})
-    return runner.invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
 @pytest.fixture(scope="module")
@@ -179,17 +173,14 @@ def test_add_remove_compact(changing: Path, tmp_path: Path, monkeypatch: pytest.
     added = run("add", changing, tmp_path / "more.jsonl", "--replace").stdout
     assert "5 items; 1 added now, 1 replaced, 0 known before" in " ".join(added.split())
     assert {hit["item"]["id"]: hit["item"]["text"] for hit in hits(changing, "changed")}["1"] == "Changed."
-    removed = run("remove", changing, "2", "2", "nobody")
+    removed = run("remove", changing, "2", "2", "nobody", code=1)
     assert "1 removed, 4 items left" in removed.stdout
     assert removed.stderr == "1 not in the index: 'nobody'\n"
-    assert removed.exit_code == 1
     (tmp_path / "gone.txt").write_text("3\n\n4\n")
     assert "2 removed, 2 items left" in run("remove", changing, "--from", tmp_path / "gone.txt").stdout
-    runner = CliRunner()
-    shown = runner.invoke(app, ["remove", str(changing), "--from", "-"], input="5\n", catch_exceptions=False)
-    assert "1 removed, 1 items left" in shown.stdout
+    assert "1 removed, 1 item left" in run("remove", changing, "--from", "-", given="5\n").stdout
     assert ids(hits(changing, "red")) == ["1"]
-    assert "1 items; " in run("compact", changing).stdout
+    assert "1 item; " in run("compact", changing).stdout
     assert "yes, every byte" in run("show", changing, "--verify").stdout
     with pytest.raises(InputError, match="no ids: name some"):
         run("remove", changing)

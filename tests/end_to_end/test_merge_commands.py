@@ -12,14 +12,12 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
-from typer.testing import CliRunner, Result
 
-import genius
 from genius import Index, Item
-from genius.cli import app
 from genius.data.records import ImageFile
 from genius.encode import pipeline
 from genius.index.inspect import describe
+from tests.commands import refused, run
 from tests.pictures import write_square
 
 COLOURS = ("red", "green", "blue", "orange", "purple", "red")
@@ -54,21 +52,6 @@ def make(path: Path, model: Path, items: list[Item]) -> Path:
     with Index.create(path, model) as made:
         made.add(items)
     return path
-
-
-def run(*arguments: str | Path, code: int = 0, given: str | None = None) -> Result:
-    result = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(
-        app, [str(each) for each in arguments], input=given
-    )
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
-
-
-def refused(*arguments: str | Path) -> str:
-    """What an error of ours says."""
-    result = CliRunner().invoke(app, [str(each) for each in arguments])
-    assert isinstance(result.exception, genius.GeniusError), result.output
-    return str(result.exception)
 
 
 def answers(path: Path) -> dict[str, Any]:
@@ -180,7 +163,7 @@ def test_a_collection_moves_to_another_model(
     printed = run(
         "recode", own, "-m", learned_model, "-o", tmp_path / "own moved", "--failures", failed
     ).output
-    assert "1 items; 1 moved now" in printed and "1 could not be moved" in printed
+    assert "1 item; 1 moved now" in printed and "1 could not be moved" in printed
     assert "item 'gone'" in failed.read_text()
 
 
@@ -214,7 +197,7 @@ def test_items_are_listed_and_piped(
     own = make(tmp_path / "own", coded_model, [*items[:3], Item("two\nlines", "odd")])
     listed = run("list", own, "--ids", "--where", "colour=red")
     printed = run("remove", own, "--from", "-", given=listed.stdout).output
-    assert "3 removed, 1 items left" in printed
+    assert "3 removed, 1 item left" in printed
     assert "1 ids have line breaks" in run("list", own, "--ids").output
 
 

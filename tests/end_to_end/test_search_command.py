@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
@@ -15,15 +14,14 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
-from typer.testing import CliRunner, Result
 
 from genius import Hit, Hits, Index, Item
-from genius.cli import app
 from genius.cli.search import hit_table
 from genius.data.records import ImageBytes, ImageFile
 from genius.encode import pipeline
 from genius.errors import InputError
 from genius.index.hits import NO_PATH
+from tests.commands import answer, run
 from tests.pictures import square, write_square
 
 LONG = "holidays/2024 in the mountains, the first week with grandmother/IMG_0001.jpg"
@@ -60,44 +58,34 @@ def index(coded_model: Path, folder: Path, tmp_path_factory: pytest.TempPathFact
     return path
 
 
-def run(*arguments: str | Path) -> Result:
-    runner = CliRunner(env={"NO_COLOR": "1"})
-    return runner.invoke(app, ["search", *map(str, arguments)], catch_exceptions=False)
-
-
-def answer(*arguments: str | Path) -> dict[str, Any]:
-    shown: dict[str, Any] = json.loads(run(*arguments, "--json").stdout)
-    return shown
-
-
 def ids(shown: dict[str, Any]) -> list[str]:
     return [hit["item"]["id"] for hit in shown["hits"]]
 
 
 def test_words_need_no_quotes(index: Path) -> None:
-    assert answer(index, "a", "red", "square") == answer(index, "a red square")
-    assert answer(index, "a", "--want", "image", "red", "square") == answer(
-        index, "a red square", "--want", "image"
+    assert answer("search", index, "a", "red", "square") == answer("search", index, "a red square")
+    assert answer("search", index, "a", "--want", "image", "red", "square") == answer(
+        "search", index, "a red square", "--want", "image"
     )
 
 
 def test_a_hit_says_where_its_image_is(index: Path, folder: Path) -> None:
-    paths = {hit["item"]["id"]: hit["item"]["path"] for hit in answer(index, "red")["hits"]}
+    paths = {hit["item"]["id"]: hit["item"]["path"] for hit in answer("search", index, "red")["hits"]}
     files = {name: str(folder / name) for name in ("red.png", "blue.png", LONG)}
     assert paths == {**files, "text": None, "bytes": None}
 
 
 def test_paths_alone_are_one_a_line(index: Path, folder: Path) -> None:
-    shown = run(index, "red", "--paths")
-    expected = [hit["item"]["path"] for hit in answer(index, "red")["hits"]]
+    shown = run("search", index, "red", "--paths")
+    expected = [hit["item"]["path"] for hit in answer("search", index, "red")["hits"]]
     assert shown.stdout.splitlines() == [path for path in expected if path is not None]
     assert len(shown.stdout.splitlines()) == 3
     assert shown.stderr.endswith("note: 2 hits have no image file of their own\n")
-    assert "note" not in run(index, "red", "--paths", "--filter", "price=5").stderr
+    assert "note" not in run("search", index, "red", "--paths", "--filter", "price=5").stderr
 
 
 def test_other_programs_get_lines_of_columns(index: Path) -> None:
-    lines = [line.split("\t") for line in run(index, "red square").stdout.splitlines()]
+    lines = [line.split("\t") for line in run("search", index, "red square").stdout.splitlines()]
     expected = [
         [
             str(hit["rank"]),
@@ -106,26 +94,30 @@ def test_other_programs_get_lines_of_columns(index: Path) -> None:
             hit["item"]["id"],
             " ".join((hit["item"]["text"] or "").split()),
         ]
-        for hit in answer(index, "red square")["hits"]
+        for hit in answer("search", index, "red square")["hits"]
     ]
     assert lines == expected
     assert len(lines) == 5
-    browsed = [line.split("\t") for line in run(index, "--sort", "price").stdout.splitlines()]
+    browsed = [line.split("\t") for line in run("search", index, "--sort", "price").stdout.splitlines()]
     assert browsed[0] == ["1", "", "pair", "blue.png", "A blue square.", "5"]
 
 
 def test_browsing_sorting_and_paging(index: Path) -> None:
-    shown = answer(index, "--filter", "price<20", "--sort", "price")
+    shown = answer("search", index, "--filter", "price<20", "--sort", "price")
     assert (ids(shown), shown["total"]) == (["blue.png", LONG], 2)
-    assert ids(answer(index, "--sort", "-price", "-k", "2", "--offset", "1")) == [LONG, "blue.png"]
-    assert ids(answer(index, "--sort", "-brand", "-k", "2")) == ["text", "red.png"]
-    assert ids(answer(index, "--only", "text")) == ["text"]
-    best = ids(answer(index, "red"))
-    assert ids(answer(index, "red", "-k", "2", "--offset", "2")) == best[2:4]
-    assert ids(answer(index, "red", "-k", "5", "--sort", "price"))[:3] == ["blue.png", LONG, "red.png"]
-    assert ids(answer(index, "red", "--want", "image", "--want", "text")) == best
+    assert ids(answer("search", index, "--sort", "-price", "-k", "2", "--offset", "1")) == [LONG, "blue.png"]
+    assert ids(answer("search", index, "--sort", "-brand", "-k", "2")) == ["text", "red.png"]
+    assert ids(answer("search", index, "--only", "text")) == ["text"]
+    best = ids(answer("search", index, "red"))
+    assert ids(answer("search", index, "red", "-k", "2", "--offset", "2")) == best[2:4]
+    assert ids(answer("search", index, "red", "-k", "5", "--sort", "price"))[:3] == [
+        "blue.png",
+        LONG,
+        "red.png",
+    ]
+    assert ids(answer("search", index, "red", "--want", "image", "--want", "text")) == best
     with pytest.raises(InputError, match="--explain needs a query"):
-        run(index, "--sort", "price", "--explain")
+        run("search", index, "--sort", "price", "--explain")
 
 
 @pytest.mark.parametrize(
@@ -142,8 +134,8 @@ def test_browsing_sorting_and_paging(index: Path) -> None:
     ],
 )
 def test_notes_are_on_standard_error_and_in_json(index: Path, arguments: list[str], note: str) -> None:
-    assert run(index, *arguments).stderr.splitlines()[-1] == f"note: {note}"
-    assert answer(index, *arguments)["notes"][-1] == note
+    assert run("search", index, *arguments).stderr.splitlines()[-1] == f"note: {note}"
+    assert answer("search", index, *arguments)["notes"][-1] == note
 
 
 def hits(texts: bool, browsed: bool = False) -> Hits:

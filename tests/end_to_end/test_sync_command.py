@@ -10,12 +10,11 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
-from typer.testing import CliRunner, Result
 
 from genius import Index
-from genius.cli import app
 from genius.cli import sync as command
 from genius.encode import pipeline
+from tests.commands import answer, run
 from tests.pictures import write_square
 
 
@@ -39,14 +38,6 @@ def index(coded_model: Path, tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: str | Path, code: int = 0, answer: str | None = None) -> Result:
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
-    result = runner.invoke(app, [str(each) for each in arguments], input=answer)
-    shown = result.output if result.exception is None else repr(result.exception)
-    assert result.exit_code == code or (code == 2 and "InputError" in shown), shown
-    return result
-
-
 def ids(index: Path) -> set[str]:
     with Index.open(index) as opened:
         return {item.id for item in opened}
@@ -64,10 +55,34 @@ def test_a_dry_run_and_a_run(index: Path, photos: Path) -> None:
     assert dry.stdout.splitlines() == ["~ green.png", "> red.png -> rouge.png", "- blue.png"]
     done = run("sync", index, photos)  # no terminal
     assert "0 added, 1 updated, 1 moved, 0 removed" in done.stdout
-    assert "1 items are gone but stay" in done.stderr and "--yes" in done.stderr
+    assert "1 item is gone but stays" in done.stderr and "--yes" in done.stderr
     assert "blue.png" in ids(index)
     assert "1 removed" in run("sync", index, photos, "--yes").stdout
     assert ids(index) == {"rouge.png", "green.png", "orange.png", "purple.png"}
+
+
+def test_json(index: Path, photos: Path) -> None:
+    dry = answer("sync", index, photos, "--dry-run")
+    assert len(dry["new"]) == 5 and dry["gone"] == [] and ids(index) == set()
+    done = answer("sync", index, photos)
+    assert (done["items"], done["added"], done["removed"], done["kept"]) == (5, 5, 0, 0)
+    (photos / "red.png").unlink()
+    assert answer("sync", index, photos)["kept"] == 1  # it does not ask
+    assert answer("sync", index, photos, "--yes")["removed"] == 1
+
+
+def test_adding_a_folder_again_says_what_is_gone(index: Path, photos: Path) -> None:
+    assert "gone" not in run("add", index, photos).stderr
+    (photos / "red.png").rename(photos / "rouge.png")
+    (photos / "blue.png").unlink()
+    added = run("add", index, photos)
+    assert "6 items; 1 added now" in added.stdout
+    assert (
+        f"note: 2 items of {photos} have no file there any more: genius sync {index} {photos}" in added.stderr
+    )
+    assert "2 image files: genius sync follows" in run("show", index, "--verify").stdout
+    run("sync", index, photos, "--yes")
+    assert "not there" not in run("show", index, "--verify").stdout
 
 
 def test_it_asks_on_a_terminal(index: Path, photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,9 +97,9 @@ def test_it_asks_on_a_terminal(index: Path, photos: Path, monkeypatch: pytest.Mo
             return True
 
     monkeypatch.setattr(command, "sys", type("system", (), {"stdin": Terminal, "stdout": Terminal}))
-    refused = run("sync", index, photos, answer="n\n")
+    refused = run("sync", index, photos, given="n\n")
     assert "1 of 5 items are gone. Remove them" in refused.output and "blue.png" in ids(index)
-    assert "1 removed" in run("sync", index, photos, answer="y\n").output
+    assert "1 removed" in run("sync", index, photos, given="y\n").output
     assert "blue.png" not in ids(index)
 
 

@@ -6,16 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from genius import Index, Item
 from genius.cli import app
 from genius.demo.corpus import demo_tree
 from genius.errors import GeniusError, InputError, MissingError
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
+from tests.commands import run
 
 
 def test_without_a_query_items_are_browsed(coded_model: Path, tmp_path: Path) -> None:
@@ -38,8 +35,7 @@ def test_lines_for_other_programs_have_what_they_are_sorted_by(coded_model: Path
 
 def test_a_collection_without_anything_to_index_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"no image")
-    shown = run("show", tmp_path)
-    assert shown.exit_code == 1
+    shown = run("show", tmp_path, code=1)
     assert "0 items (nothing to index)" in shown.output
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,14 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
-from typer.testing import CliRunner, Result
 
 from genius import Index, Item, Query
-from genius.cli import app
 from genius.cli.query_parts import WHOLE
 from genius.cli.search import weighted_parts
 from genius.data.records import ImageBytes
 from genius.encode import pipeline
 from genius.errors import InputError
+from tests.commands import answer, run
 from tests.pictures import square, write_square
 
 
@@ -36,16 +34,6 @@ def index(coded_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         made.add([Item(colour, None, ImageBytes(square(colour))) for colour in colours])
         made.add([Item(f"{colour} text", f"The {colour} one") for colour in colours])
     return path
-
-
-def run(*arguments: str | Path) -> Result:
-    runner = CliRunner(env={"NO_COLOR": "1"})
-    return runner.invoke(app, ["search", *map(str, arguments)], catch_exceptions=False)
-
-
-def answer(*arguments: str | Path) -> dict[str, Any]:
-    shown: dict[str, Any] = json.loads(run(*arguments, "--json").stdout)
-    return shown
 
 
 def figures(shown: dict[str, Any]) -> list[tuple[str, float, float]]:
@@ -81,21 +69,23 @@ def test_parts_are_those_of_a_query(index: Path, tmp_path: Path) -> None:
     )
     command += ("--plus-image", image, "--plus", "a square")
     query = Query("the red one", weight=2).minus("green", 0.5).plus(image=image).plus("a square")
-    assert figures(answer(*command, "-k", "4")) == expected(index, query, k=4)
-    assert figures(answer(*command, "--want", "image")) == expected(index, query, want="image")
-    alone = answer(index, "--plus", "the red one", "-k", "3")
+    assert figures(answer("search", *command, "-k", "4")) == expected(index, query, k=4)
+    assert figures(answer("search", *command, "--want", "image")) == expected(index, query, want="image")
+    alone = answer("search", index, "--plus", "the red one", "-k", "3")
     assert figures(alone) == expected(index, Query("the red one"), k=3)
 
 
 def test_at_least(index: Path) -> None:
-    shown = run(index, "red", "--at-least", "1")
+    shown = run("search", index, "red", "--at-least", "1")
     assert shown.stdout == "" and shown.exit_code == 0
     assert "note: nothing matches: the nearest is" in shown.stderr
     assert "where 1.00 is asked for" in shown.stderr
-    assert answer(index, "red", "--at-least", "1")["nearest"]["rank"] == 1
-    assert len(answer(index, "red", "--at-least", "0")["hits"]) == 10
-    likely = {hit["item"]["id"] for hit in answer(index, "red", "--at-least", "likely")["hits"]}
-    assert likely == {hit["item"]["id"] for hit in answer(index, "red")["hits"] if hit["confidence"] >= 0.8}
+    assert answer("search", index, "red", "--at-least", "1")["nearest"]["rank"] == 1
+    assert len(answer("search", index, "red", "--at-least", "0")["hits"]) == 10
+    likely = {hit["item"]["id"] for hit in answer("search", index, "red", "--at-least", "likely")["hits"]}
+    assert likely == {
+        hit["item"]["id"] for hit in answer("search", index, "red")["hits"] if hit["confidence"] >= 0.8
+    }
 
 
 @pytest.mark.parametrize(
@@ -117,17 +107,17 @@ def test_at_least(index: Path) -> None:
 )
 def test_what_is_refused(index: Path, arguments: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        run(index, *arguments)
+        run("search", index, *arguments)
 
 
 def test_a_weight_that_is_no_number(index: Path) -> None:
-    shown = run(index, "a", "--plus", "b", "--weight", "much")
-    assert shown.exit_code == 2 and "Invalid value for '--weight'" in shown.stderr
+    shown = run("search", index, "a", "--plus", "b", "--weight", "much", code=2)
+    assert "Invalid value for '--weight'" in shown.stderr
 
 
 def test_an_image_that_can_not_be_read(index: Path, tmp_path: Path) -> None:
     (tmp_path / "none.jpg").write_bytes(b"this is no image")
     with pytest.raises(InputError, match=r"none\.jpg"):
-        run(index, "a", "--plus-image", tmp_path / "none.jpg")
+        run("search", index, "a", "--plus-image", tmp_path / "none.jpg")
     with pytest.raises(InputError, match=r"gone\.jpg"):
-        run(index, "a", "--minus-image", tmp_path / "gone.jpg")
+        run("search", index, "a", "--minus-image", tmp_path / "gone.jpg")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from genius import storage
+from genius import ImageFile, Item, storage
 from genius.errors import DamagedError
 from genius.index.inspect import describe
 from tests.index.made_up import made_up_items
@@ -27,6 +27,16 @@ def test_what_is_in_an_index(index: MadeUpIndex) -> None:
     assert about["version"] == index.version
     files = sum(path.stat().st_size for path in index.path.rglob("*") if path.is_file())
     assert about["bytes"] == files
+
+
+def test_verify_counts_images_that_are_not_where_they_were(index: MadeUpIndex, tmp_path: Path) -> None:
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).write_bytes(name.encode())
+    index.add([Item(name, image=ImageFile(str(tmp_path), name)) for name in ("a.jpg", "b.jpg")])
+    assert describe(index.path, verify=True)["missing_images"] == 0
+    (tmp_path / "b.jpg").rename(tmp_path / "c.jpg")
+    assert describe(index.path, verify=True)["missing_images"] == 1
+    assert "missing_images" not in describe(index.path)
 
 
 def test_verify_notices_items_that_only_the_segments_have(index: MadeUpIndex) -> None:

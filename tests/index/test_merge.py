@@ -182,7 +182,10 @@ def test_what_cannot_be_merged(tmp_path: Path) -> None:
         MismatchError, match=r"a was made by the model .*c by other/ \(0123456789ab\).*recode"
     ):
         merge([first, tmp_path / "c"], out)
-    with pytest.raises(MismatchError, match=r"keeps int8 embeddings, but .* keeps none"):
+    with pytest.raises(
+        MismatchError,
+        match=r"keeps embeddings in int8, and .* keeps no embeddings: make the",
+    ):
         merge([first, second], out)
     with pytest.raises(InputError, match="two indexes or more"):
         merge([first], out)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from genius.decode.geometry import Geometry
 from genius.index.query import ANY
 from genius.index.query_batch import QueryBatch
-from genius.index.ranked_items import RankedItems, RankedPath
-from genius.index.searcher import Searcher
+from genius.index.searcher import RankedItems, RankedPath, Searcher
 from genius.index.segments import Block, Segment, SegmentFormat
 from genius.quantize.quantizer import Quantizer
 from genius.quantize.search_settings import SearchSettings

@@ -128,6 +128,25 @@ def test_a_folder_that_was_moved_is_the_same_source(index: MadeUpIndex, tmp_path
     assert places(index) == {name: moved / name for name in ("1.jpg", "2.jpg")}
 
 
+def test_what_is_gone_from_a_folder_is_counted_when_it_is_added_again(
+    index: MadeUpIndex, tmp_path: Path
+) -> None:
+    photos = write_files(tmp_path / "photos", "a.jpg", "b.jpg", "trip/c.jpg", "n.md")
+    holiday = write_files(tmp_path / "holiday", "a.jpg")
+    assert index.add(photos).gone == 0 and index.add(holiday).gone == 0
+    (photos / "a.jpg").rename(photos / "z.jpg")
+    (photos / "n.md").unlink()
+    report = index.add(photos)
+    assert (report.added, report.known, report.gone) == (1, 2, 2)
+    assert "a.jpg" in index and "n.md" in index
+    assert index.add(photos / "trip").gone == 0
+    assert index.add(Folder(photos, files=["b.jpg"])).gone == 0  # single files say nothing of the others
+    (photos / "trip/c.jpg").unlink()
+    assert index.add(photos).gone == 3
+    index.sync(photos, remove=True, all_gone=True)
+    assert index.add(photos).gone == 0
+
+
 def test_other_files_take_no_place_of_files_that_are_gone(index: MadeUpIndex, tmp_path: Path) -> None:
     """As of a memory card that was taken out."""
     card = write_files(tmp_path / "card a", "1.jpg")

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from genius.data.folder import Folder
 from genius.data.records import ImageFile, Item
 from genius.errors import GeniusError, InputError
 from genius.index.catalogue import Catalogue
 from genius.index.index import Index
 from genius.index.item_encoder import EncodedItems, EncodeItems
-from genius.index.sync import FolderWatch, Synced, watch_folder
+from genius.index.sync import FolderWatch, Synced, synced_to_dict, watch_folder
+from genius.index.sync_plan import plan_to_dict
 from tests.index.made_up_index import MadeUpIndex, encode, open_made_up
 from tests.index.older_catalogue import make_older
 
@@ -168,6 +170,43 @@ def test_a_folder_within_a_source_has_the_captions_of_its_table(index: CountingI
     assert figures(synced) == (1, 0, 0, 0) and synced.failures.count == 1
     item = index.get("trip/e.jpg")
     assert item is not None and item.text == "a dog" and index.encoded.count("b.jpg") == 1
+
+
+def test_a_folder_beside_tables_within_a_source_of_single_files(
+    index: CountingIndex, photos: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "single.jpg").write_text("S")
+    index.add(Folder(tmp_path, files=["single.jpg"]))
+    for name in ("prices.csv", "dates.csv"):  # that folder as a whole could not be read: which has captions?
+        (tmp_path / name).write_text("image,text\na.jpg,a caption\n")
+    assert figures(index.sync(photos)) == (5, 0, 0, 0)
+    captioned = index.get("photos/a.jpg")
+    assert contents(index)["photos/a.jpg"] == "A" and captioned is not None and captioned.text is None
+
+
+def test_a_folder_that_never_was_one_is_no_vanished_one(
+    index: CountingIndex, photos: Path, tmp_path: Path
+) -> None:
+    index.sync(photos)
+    for misspelt in (photos / "tripp", tmp_path / "photo"):
+        with pytest.raises(InputError, match="there is nothing here, and no item of the index came from"):
+            index.plan_sync(misspelt)
+    (photos / "trip").rename(tmp_path / "elsewhere")
+    assert index.plan_sync(photos / "trip").gone == ("trip/c.jpg", "trip/d.jpg")
+
+
+def test_plans_and_what_was_done_as_json(index: CountingIndex, photos: Path) -> None:
+    index.sync(photos)
+    (photos / "a.jpg").rename(photos / "z.jpg")
+    (photos / "b.jpg").unlink()
+    write(photos, {"new.jpg": "NEW"})
+    plan = index.plan_sync(photos)
+    fields = plan_to_dict(plan)
+    assert fields["new"] == ("new.jpg",) and fields["gone"] == ("b.jpg",) and fields["unchanged"] == 3
+    assert fields["moved"] == [{"from": "a.jpg", "to": "z.jpg"}] and not fields["mostly_gone"]
+    done = synced_to_dict(index.sync(plan))
+    assert (done["added"], done["moved"], done["removed"], done["kept"]) == (1, 1, 0, 1)
+    assert done["why_kept"] == "nobody said that they may be removed" and done["failed"] == []
 
 
 def test_a_run_that_is_stopped_is_continued(

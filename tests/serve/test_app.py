@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from genius import Index, Item
 from genius.serve.batching import Batcher
-from tests.pictures import square
+from tests.pictures import square, write_square
 from tests.serving import Serve, hit_ids, refused, to_base64
 
 
@@ -138,6 +138,19 @@ def test_an_id_may_end_like_a_route(serve: Serve, own_index: Path) -> None:
     assert client.get("/items/x%2Fimage").json()["text"] == "red"
     assert client.get("/items/x").json()["text"] == "blue"
     assert client.get("/items/x/image").status_code == 404
+
+
+def test_paths_of_images_are_answered_only_if_the_service_allows_it(
+    serve: Serve, own_index: Path, tmp_path: Path
+) -> None:
+    file = write_square(tmp_path / "photos" / "red.jpg")
+    with Index.open(own_index) as index:
+        index.add(tmp_path / "photos")
+    for paths, expected in ((False, None), (True, str(file))):
+        client = serve(own_index, paths=paths)
+        assert client.get("/items/red.jpg").json().get("path") == expected
+        assert client.get("/about").json()["paths"] is paths
+        assert "path" not in client.get("/items").json()["items"][0]
 
 
 def test_all_items_page_by_page(client: TestClient, served: Path) -> None:

@@ -97,7 +97,9 @@ def test_duplicates_show_what_to_keep(shop_page: Any, shop: Path) -> None:
 
 def test_odd_ones_say_why(shop_page: Any) -> None:
     shop_page.goto("/#/explore/outliers")
-    expect(shop_page.locator(".reason").first).to_contain_text("one colour", timeout=PATIENCE)
+    expect(shop_page.locator(".reason").first).to_have_text(
+        "Its image is all of one colour", timeout=PATIENCE
+    )
     expect(shop_page).to_have_title("Odd ones out · Explore · genius")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ expect = sync_api.expect
 
 FIRST = f"{FOLDERS}/red square, photo 0.jpg"
 SORTED = "/#/search?sort=price"
+LONG_NAME = f"a very long name {'of a photo ' * 8}with its end.jpg"
 BROKEN_WORDS = """() => {
     const broken = [];
     for (const element of document.querySelectorAll(".tile.words span, .says")) {
@@ -106,13 +108,13 @@ def test_a_long_path_keeps_the_end_of_the_files_name(browser: Any, shop_url: str
     line = card(page, FIRST).locator(".id")
     expect(line).to_have_text(FIRST)
     expect(line).to_have_attribute("title", FIRST)
-    folder, name, end = (line.locator(part) for part in (".folder", ".name", ".end"))
-    expect(end).to_have_text("to 0.jpg")
+    folder, name = (line.locator(part) for part in (".folder", ".name"))
+    expect(name).to_have_text(FIRST.rpartition("/")[2])
     assert is_clipped(folder)
-    assert is_clipped(name) == (width == 360)  # only where the name itself is too long
-    last, whole = end.bounding_box(), line.bounding_box()
+    assert not is_clipped(name)  # it takes as many lines as it needs
+    last, whole = name.bounding_box(), line.bounding_box()
     assert last["x"] + last["width"] <= whole["x"] + whole["width"] + 1
-    assert not is_clipped(end)
+    assert last["y"] + last["height"] <= whole["y"] + whole["height"] + 1
     page.close()
 
 
@@ -243,6 +245,27 @@ def test_an_image_that_is_gone_says_so(browser: Any, own_index: Path, tmp_path: 
         page.goto("/")
         expect(page.locator(".tile")).to_have_text("The picture can't be read.")
         page.close()
+
+
+def test_where_a_file_is_is_shown_if_the_service_says_it(
+    browser: Any, own_index: Path, tmp_path: Path
+) -> None:
+    write_square(tmp_path / "photos" / LONG_NAME)
+    with Index.open(own_index) as index:
+        index.add(tmp_path / "photos")
+    for paths in (True, False):
+        with running_service(Settings(own_index, port=0, paths=paths)) as url:
+            page = browser.new_page(base_url=url, viewport={"width": 360, "height": 740})
+            page.goto("/#/search?all=1")
+            assert card_ids(page) == [LONG_NAME]
+            name = page.locator(".card .name")
+            assert name.inner_text().startswith("a very long name") and name.inner_text().endswith("end.jpg")
+            assert "…" in name.inner_text() and not is_clipped(name)
+            with page.expect_response("**/items/**") if paths else contextlib.nullcontext():
+                page.locator(".card img").click()
+            lines = [LONG_NAME, str(tmp_path / "photos" / LONG_NAME)] if paths else [LONG_NAME]
+            expect(viewer(page).locator(".whole:visible")).to_have_text(lines)
+            page.close()
 
 
 def test_what_is_wanted_is_offered_where_there_is_a_choice(browser: Any, own_index: Path) -> None:

@@ -38,6 +38,7 @@ from genius.cli import (
     sync,
     train,
 )
+from genius.cli.examples import unwrap_help
 from genius.errors import GeniusError
 
 app = typer.Typer(
@@ -76,6 +77,7 @@ for command in (
     demo,
 ):
     command.register(app)
+unwrap_help(app)
 
 
 STOPPED = 130

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genius.cli.collection import AsJson, IndexPath, ModelPath, Sheet, check_free, print_json, write_sheet
-from genius.display import Table, shortened
+from genius.cli.examples import examples
+from genius.display import Table
 
 if TYPE_CHECKING:
     from genius.collection.albums import Albums
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius albums photos-index/ -n 30 --sheet albums.png; "
-        "genius albums photos-index/ --links albums/; genius albums photos-index/ --json > albums.json"
+        epilog=examples(
+            "genius albums photos-index/ -n 30 --sheet albums.png",
+            "genius albums photos-index/ --links albums/",
+            "genius albums photos-index/ --json > albums.json",
+        )
     )(albums)
 
 
@@ -82,11 +86,9 @@ def _print_albums(made: Albums) -> None:
         for album in made:
             typer.echo(f"{len(album)}\t{album.coherence:.3f}\t{album.label}\t{album.id}")
         return
-    table = Table(("album", "items", "coherence", "albums within"))
+    table = Table(("album", "items", "coherence", "albums within"), elastic=3)
     for number, album in enumerate(made, 1):
         within = ", ".join(inner.label for inner in album.albums if inner.label)
-        table.add(
-            album.label or f"Album {number}", len(album), f"{album.coherence:.2f}", shortened(within, 60)
-        )
+        table.add(album.label or f"Album {number}", len(album), f"{album.coherence:.2f}", within)
     if len(made):
         table.print()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from genius.cli.examples import examples
+
 if TYPE_CHECKING:
     from genius.display import Table
 
@@ -33,7 +35,7 @@ def _print(results: Sequence[Any], tables: Sequence[Table], as_json: bool) -> No
             table.print()
 
 
-@app.command(epilog="Example: genius bench speed -n 10000 -n 1000000 --rounds 9 --plot speed.png")
+@app.command(epilog=examples("genius bench speed -n 10000 -n 1000000 --rounds 9 --plot speed.png"))
 def speed(
     items: Annotated[
         list[int] | None,
@@ -96,7 +98,7 @@ def speed(
     _print(results, [table(results, count) for count in counts], as_json)
 
 
-@app.command(epilog="Example: genius bench curves index/ --plot curves.png")
+@app.command(epilog=examples("genius bench curves index/ --plot curves.png"))
 def curves(
     index: Annotated[Path, typer.Argument(metavar="INDEX", help="The index whose items are searched.")],
     items: Annotated[
@@ -130,7 +132,7 @@ def _measure_workers(settings: Any, workers: int, as_json: bool) -> None:
     _print(results, [table(results)], as_json)
 
 
-@app.command(epilog="Example: genius bench storage -n 1000000")
+@app.command(epilog=examples("genius bench storage -n 1000000"))
 def storage(
     items: Annotated[int, typer.Option("-n", help="The number of items.")] = 100_000,
     width: Annotated[int, typer.Option(help="The width of embeddings.")] = 512,
@@ -148,7 +150,7 @@ def storage(
     _print(results, [table(results)], as_json)
 
 
-@app.command(epilog="Example: genius bench index -n 1000000 -n 5600000 --width 512")
+@app.command(epilog=examples("genius bench index -n 1000000 -n 5600000 --width 512"))
 def index(
     items: Annotated[
         list[int] | None,
@@ -164,7 +166,7 @@ def index(
     _print(results, [table(results)], as_json)
 
 
-@app.command(epilog="Example: genius bench search index/ --mode fast --mode exact")
+@app.command(epilog=examples("genius bench search index/ --mode fast --mode exact"))
 def search(
     path: Annotated[Path, typer.Argument(metavar="INDEX", help="The index to search.")],
     mode: Annotated[

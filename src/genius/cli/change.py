@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from genius.cli.examples import examples
 from genius.cli.index import Replace, add_all, count_items, refuse_vectors
 from genius.cli.source import (
     SHOWN,
@@ -32,12 +33,12 @@ _Model = Annotated[Path | None, typer.Option("--model", "-m", help="The index's 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    app.command(epilog="Example: genius add index/ new-photos/; or: genius add index/ photo.jpg")(add)
-    app.command(epilog="Example: genius update index/ prices.csv")(update)
-    app.command(epilog="Example: genius remove index/ a.jpg b.jpg; or: genius remove index/ --from gone.txt")(
+    app.command(epilog=examples("genius add index/ new-photos/", "genius add index/ photo.jpg"))(add)
+    app.command(epilog=examples("genius update index/ prices.csv"))(update)
+    app.command(epilog=examples("genius remove index/ a.jpg b.jpg", "genius remove index/ --from gone.txt"))(
         remove
     )
-    app.command(epilog="Example: genius compact index/")(compact)
+    app.command(epilog=examples("genius compact index/"))(compact)
 
 
 def add(
@@ -123,7 +124,7 @@ def remove(
     with Index.open(index, model) as target:
         unknown = [id for id in wanted if id not in target]
         removed = target.remove(wanted)
-        typer.echo(f"{index}: {removed:,} removed, {len(target):,} items left")
+        typer.echo(f"{index}: {removed:,} removed, {numbered(len(target), 'item')} left")
     if unknown:
         named = ", ".join(map(repr, unknown[:SHOWN])) + (" …" if len(unknown) > SHOWN else "")
         typer.secho(f"{len(unknown):,} not in the index: {named}", fg="yellow", err=True)
@@ -137,7 +138,7 @@ def compact(index: _Index, model: _Model = None) -> None:
     with Index.open(index, model) as target:
         done = target.compact()
         typer.echo(
-            f"{index}: {len(target):,} items; {done.before:,} segments before, {done.after:,} now; "
+            f"{index}: {numbered(len(target), 'item')}; {done.before:,} segments before, {done.after:,} now; "
             f"{done.dropped:,} removed items purged"
         )
 

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from genius.cli.examples import examples
+
 if TYPE_CHECKING:
     from genius.model import Model
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius demo --out demo/")(demo)
+    app.command(epilog=examples("genius demo --out demo/"))(demo)
 
 
 def demo(

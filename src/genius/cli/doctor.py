@@ -7,14 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
+from genius.cli.examples import examples
 from genius.errors import InputError
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(
-        epilog="Example: genius doctor model/ --source photos/; or: genius doctor model/ --tree TREE"
-    )(doctor)
+    app.command(epilog=examples("genius doctor model/ --source photos/", "genius doctor model/ --tree TREE"))(
+        doctor
+    )
 
 
 def doctor(

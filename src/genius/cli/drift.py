@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genius.cli.collection import AsJson, ModelPath, Sheet, check_free, print_json, write_sheet
+from genius.cli.examples import examples
 from genius.cli.source import show_notes
 from genius.display import Table, shortened
 
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius drift last-year-index/ this-year-index/ --sheet drift.png; "
-        "genius drift shop-index/ --since 2026-03-01; genius drift photos/ --since 2025-01-01 --by taken"
+        epilog=examples(
+            "genius drift last-year-index/ this-year-index/ --sheet drift.png",
+            "genius drift shop-index/ --since 2026-03-01",
+            "genius drift photos/ --since 2025-01-01 --by taken",
+        )
     )(drift)
 
 
@@ -85,16 +89,17 @@ def _print_drift(drifted: Drift) -> None:
             typer.echo(f"{cell.kind}\t{cell.old}\t{cell.new}\t{cell.label}\t{name}\t{example}")
         return
     if drifted.cells:
-        table = Table(("cell", "what", "old items", "new items", "share before", "share now", "for instance"))
+        columns = ("cell", "what", "old items", "new items", "for instance", "share before", "share now")
+        table = Table(columns, optional=2, elastic=4)
         for cell in drifted.cells:
             table.add(
                 cell.label or cell_name(cell.prefix),
                 cell.kind,
                 cell.old,
                 cell.new,
+                shortened(", ".join(item.id for item in cell.items), 40),
                 f"{cell.old_share:.1%}",
                 f"{cell.new_share:.1%}",
-                shortened(", ".join(item.id for item in cell.items), 40),
             )
         table.print()
     typer.echo(f"{drifted.old:,} old and {drifted.new:,} new items")

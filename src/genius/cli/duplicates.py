@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from genius.cli.collection import AsJson, IndexPath, ModelPath, Sheet, check_free, print_json, write_sheet
+from genius.cli.examples import examples
 from genius.cli.source import show_notes
-from genius.display import Table, shortened
+from genius.display import Table, numbered, shortened
 
 if TYPE_CHECKING:
     from genius.collection.duplicates import Duplicates, Level
+
+LARGE, LARGE_SHARE = 20, 0.1
+"""A group of so many items, and this share of all, is no group of duplicates."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius duplicates photos-index/ --sheet twice.png; "
-        "genius duplicates photos-index/ --similarity 0.97; genius duplicates photos-index/ --remove"
+        epilog=examples(
+            "genius duplicates photos-index/ --sheet twice.png",
+            "genius duplicates photos-index/ --similarity 0.97",
+            "genius duplicates photos-index/ --remove",
+        )
     )(duplicates)
 
 
@@ -66,11 +73,24 @@ def duplicates(
             print_json(duplicates_to_dict(groups, local=True))
         else:
             _print_groups(groups)
+        show_notes(_too_large(groups, len(opened)))
         if sheet is not None and len(groups):
             write_sheet(duplicates_sheet(groups), sheet)
         if remove:
             removed = opened.remove(groups.keep().remove)
-            typer.echo(f"{index}: {removed:,} removed, {len(opened):,} items left; files stay", err=True)
+            left = numbered(len(opened), "item")
+            typer.echo(f"{index}: {removed:,} removed, {left} left; files stay", err=True)
+
+
+def _too_large(groups: Duplicates, items: int) -> list[str]:
+    """A note if so many items hang together that they can't all be duplicates."""
+    largest = max((len(group.items) for group in groups.groups), default=0)
+    if largest < max(LARGE, LARGE_SHARE * items):
+        return []
+    return [
+        f"one group has {largest:,} of {items:,} items, as each is like some other of them: ask for a higher "
+        "--similarity"
+    ]
 
 
 def _print_groups(groups: Duplicates) -> None:
@@ -83,10 +103,11 @@ def _print_groups(groups: Duplicates) -> None:
                 typer.echo(f"{number}\t{kept}\t{group.level}\t{group.similarity:.4f}\t{item.id}")
         return
     if ordered:
-        table = Table(("group", "level", "similarity", "keep", "duplicates"))
+        table = Table(("group", "keep", "duplicates", "level", "similarity"), optional=2, elastic=2)
         for number, (group, items) in enumerate(ordered, 1):
             others = ", ".join(item.id for item in items[1:])
-            table.add(number, group.level, f"{group.similarity:.3f}", items[0].id, shortened(others, 60))
+            table.add(number, items[0].id, shortened(others, 80), group.level, f"{group.similarity:.3f}")
         table.print()
     count = sum(len(items) - 1 for _, items in ordered)
-    typer.echo(f"{len(ordered):,} groups; {count:,} items could go" if ordered else "no duplicates")
+    total = f"{numbered(len(ordered), 'group')}; {numbered(count, 'item')} could go"
+    typer.echo(total if ordered else "no duplicates")

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from genius.cli.examples import examples
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius encode photos/ -o features/")(encode)
+    app.command(epilog=examples("genius encode photos/ -o features/"))(encode)
 
 
 def encode(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from genius.cli.examples import examples
 from genius.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius evaluate TREE -m model/ --split val -o results/   "
-        "genius evaluate M-BEIR -m model/ --protocol genius"
+        epilog=examples(
+            "genius evaluate TREE -m model/ --split val -o results/",
+            "genius evaluate M-BEIR -m model/ --protocol genius",
+        )
     )(evaluate)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from genius.cli.collection import IndexPath, ModelPath
+from genius.cli.examples import examples
 from genius.cli.source import FailureFile, failure_file, show_failures, show_notes
 from genius.display import numbered
 
@@ -15,8 +16,10 @@ from genius.display import numbered
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius export photos-index/ backup/items.jsonl --images backup/images; "
-        "genius export shop-index/ shop.parquet --codes --embeddings"
+        epilog=examples(
+            "genius export photos-index/ backup/items.jsonl --images backup/images",
+            "genius export shop-index/ shop.parquet --codes --embeddings",
+        )
     )(export)
 
 
@@ -49,8 +52,8 @@ def export(
     with Index.open(index, model) as opened, failure_file(failures) as listener:
         report = opened.export(out, codes=codes, embeddings=embeddings, images=images, on_failure=listener)
         name = opened.model.name
-    copied = f", {report.images:,} images in {images}" if images is not None else ""
-    typer.echo(f"{out}: {report.items:,} items{copied}")
+    copied = f", {numbered(report.images, 'image')} in {images}" if images is not None else ""
+    typer.echo(f"{out}: {numbered(report.items, 'item')}{copied}")
     root = ""
     if report.absolute:
         root = " --root /"

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
+from genius.cli.examples import examples
 from genius.errors import InputError
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius fetch")(fetch)
+    app.command(epilog=examples("genius fetch"))(fetch)
 
 
 def fetch(

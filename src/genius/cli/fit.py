@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from genius.cli.examples import examples
+
 if TYPE_CHECKING:
     from genius.data.collection import Collection
     from genius.model import Model
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius fit photos/ --encoder clip:openai/clip-vit-base-patch32 -o model/")(
+    app.command(epilog=examples("genius fit photos/ --encoder clip:openai/clip-vit-base-patch32 -o model/"))(
         fit
     )
 

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from genius.cli.examples import examples
+
 Normalisation = Literal["vocabulary", "level"]
 """As `genius.decode.onnx_decoder` has it, without importing that."""
 
@@ -15,8 +17,10 @@ def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
         "import",
-        epilog="Example: genius import --clip clip_sf_large.pth --quantizer rq_clip_large.pth "
-        "--decoder GENIUS_t5small.pth --tokenizer openai/clip-vit-large-patch14 -o model/",
+        epilog=examples(
+            "genius import --clip clip_sf_large.pth --quantizer rq_clip_large.pth "
+            "--decoder GENIUS_t5small.pth --tokenizer openai/clip-vit-large-patch14 -o model/"
+        ),
     )(import_model)
 
 

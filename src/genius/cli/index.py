@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from genius.cli.examples import examples
 from genius.cli.source import (
     Exif,
     FailureFile,
@@ -20,12 +21,13 @@ from genius.cli.source import (
     Strict,
     TextColumn,
     VectorsFile,
-    exit_if_most_failed,
     failure_file,
+    finish,
     root_hint,
     show_failures,
     show_notes,
 )
+from genius.display import numbered
 
 if TYPE_CHECKING:
     from genius.data.read import Collection
@@ -48,7 +50,9 @@ Replace = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius index photos/ -o index/   genius index shards/ -o index/ --ray 10.0.0.1:6379"
+        epilog=examples(
+            "genius index photos/ -o index/", "genius index shards/ -o index/ --ray 10.0.0.1:6379"
+        )
     )(index)
 
 
@@ -173,10 +177,7 @@ def _index_on_cluster(
         report = index_on_cluster(collection, model, out, given, on_failure=listener, **options)
     with Index.open(out, model) as target:
         failed = _show_report(target, out, collection, report, failures)
-        usable = report.added + report.known
-        if usable:
-            target.calibrate()
-    exit_if_most_failed(failed, usable, "added")
+        finish(target, failed, report.added + report.known, "added")
     typer.echo(f"next: genius search {out} WORDS    (or: genius serve {out})")
 
 
@@ -245,9 +246,7 @@ def add_all(
             )
             usable += report.added + report.replaced + report.known
             failed += _show_report(target, name, collection, report, failures)
-    if usable:
-        target.calibrate()  # so that no search waits for it
-    exit_if_most_failed(failed, usable, "added")
+    finish(target, failed, usable, "added")
 
 
 def _show_report(
@@ -255,7 +254,7 @@ def _show_report(
 ) -> int:
     """Print what became of a collection's items; returns how many failed."""
     typer.echo(
-        f"{name}: {len(target):,} items; {report.added:,} added now, {report.replaced:,} replaced, "
+        f"{name}: {numbered(len(target), 'item')}; {report.added:,} added now, {report.replaced:,} replaced, "
         f"{report.known:,} known before"
     )
     notes = list(collection.notes)
@@ -263,6 +262,12 @@ def _show_report(
         notes.append(
             f"the ids of {collection.path} begin with {report.prefix!r}, to tell them from those of another "
             "source (--replace replaces items with the same ids instead)"
+        )
+    if report.gone:
+        gone = f"{numbered(report.gone, 'item')} of {collection.path} {'has' if report.gone == 1 else 'have'}"
+        notes.append(
+            f"{gone} no file there any more: genius sync {name} {collection.path} follows what was moved, "
+            "and removes what is gone"
         )
     failed = show_failures((collection.failures, report.failures), has_option=True, listed_in=failures)
     hint = root_hint(collection, report.failures)

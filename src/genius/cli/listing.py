@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from genius.cli.collection import IndexPath, ModelPath, Where
+from genius.cli.examples import examples
+from genius.cli.source import show_notes
 from genius.display import shortened
 
 WIDTH = 80
@@ -17,8 +19,10 @@ def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
         name="list",
-        epilog="Examples: genius list photos-index/ --where 'taken<2010'; "
-        "genius list shop-index/ --where stock=0 --ids | genius remove shop-index/ --from -",
+        epilog=examples(
+            "genius list photos-index/ --where 'taken<2010'",
+            "genius list shop-index/ --where stock=0 --ids | genius remove shop-index/ --from -",
+        ),
     )(list_items)
 
 
@@ -41,9 +45,10 @@ def list_items(
 
     if ids and as_json:
         raise InputError("--ids and --json exclude each other: give one of them")
-    unlisted = 0
+    filter = filter_of(where or ())
+    unlisted, empty = 0, True
     with Index.open(index, model) as opened:
-        for item in opened.items(filter_of(where or ())):
+        for item in opened.items(filter):
             if as_json:
                 typer.echo(orjson.dumps(item_to_dict(item, local=True)).decode())
             elif not ids:
@@ -54,9 +59,8 @@ def list_items(
                 unlisted += 1
             else:
                 typer.echo(item.id)
+            empty = False
+        if empty:
+            show_notes(opened.browse(filter=filter, k=1).notes)
     if unlisted:
-        typer.secho(
-            f"note: {unlisted:,} ids have line breaks and are left out; --json has them",
-            fg="yellow",
-            err=True,
-        )
+        show_notes([f"{unlisted:,} ids have line breaks and are left out; --json has them"])

@@ -8,6 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from genius.cli.collection import IndexPath, ModelPath, Where, check_free
+from genius.cli.examples import examples
 from genius.cli.source import SHOWN, show_notes
 from genius.display import numbered
 
@@ -17,13 +18,17 @@ _Out = Annotated[Path, typer.Option("--out", "-o", help="The new index; nothing 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
     app.command(
-        epilog="Examples: genius merge photos-2023/ photos-2024/ -o photos/; "
-        "genius merge old/ new/ -o all/ --prefer newer"
+        epilog=examples(
+            "genius merge photos-2023/ photos-2024/ -o photos/",
+            "genius merge old/ new/ -o all/ --prefer newer",
+        )
     )(merge)
-    app.command(epilog="Example: genius copy index/ /mnt/replica/index/")(copy)
+    app.command(epilog=examples("genius copy index/ /mnt/replica/index/"))(copy)
     app.command(
-        epilog="Examples: genius split shop/ --where brand=acme -o acme/; "
-        "genius split photos/ --where 'taken<2020' -o old/ --rest new/"
+        epilog=examples(
+            "genius split shop/ --where brand=acme -o acme/",
+            "genius split photos/ --where 'taken<2020' -o old/ --rest new/",
+        )
     )(split)
 
 
@@ -53,7 +58,7 @@ def merge(
         used = first.model
     report = merge_indexes(indexes, out, prefer=cast(Preference, prefer))
     shares = ", ".join(f"{count:,} of {path}" for path, count in zip(indexes, report.from_each, strict=True))
-    typer.echo(f"{out}: {report.items:,} items; {shares}")
+    typer.echo(f"{out}: {numbered(report.items, 'item')}; {shares}")
     if report.collisions:
         named = ", ".join(map(repr, report.collisions[:SHOWN])) + (" …" * (len(report.collisions) > SHOWN))
         chosen = "the newer item" if prefer == "newer" else "the item of the first index"
@@ -79,8 +84,8 @@ def copy(
     log_to_terminal()
     report = copy_index(index, target)
     typer.echo(
-        f"{target}: {report.items:,} items, version {report.version}; {report.copied} segments copied now, "
-        f"{report.kept} were there"
+        f"{target}: {numbered(report.items, 'item')}, version {report.version}; {report.copied} segments "
+        f"copied now, {report.kept} were there"
     )
 
 
@@ -108,9 +113,9 @@ def split(
     with Index.open(index, model) as opened:
         report = opened.split(filter, out, rest=rest)
         used = opened.model
-    typer.echo(f"{out}: {report.items:,} items")
+    typer.echo(f"{out}: {numbered(report.items, 'item')}")
     if rest is not None:
-        typer.echo(f"{rest}: {report.rest:,} items")
+        typer.echo(f"{rest}: {numbered(report.rest, 'item')}")
     for path in (out, rest):
         if path is not None:
             with Index.open(path, used) as made:

@@ -8,13 +8,15 @@ from typing import Annotated
 import typer
 
 from genius.cli.collection import AsJson, IndexPath, ModelPath, Sheet, check_free, print_json, write_sheet
+from genius.cli.examples import examples
+from genius.cli.source import show_notes
 from genius.display import Table, shortened
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius outliers photos-index/ -n 20; genius outliers shop-index/ --sheet odd.png"
+        epilog=examples("genius outliers photos-index/ -n 20", "genius outliers shop-index/ --sheet odd.png")
     )(outliers)
 
 
@@ -39,15 +41,14 @@ def outliers(
     check_free(sheet)
     with Index.open(index, model) as opened:
         odd = opened.outliers(n)
-        for note in odd.notes:
-            typer.secho(f"note: {note}", fg="yellow", err=True)
+        show_notes(odd.notes)
         if as_json:
             print_json(outliers_to_dict(odd, local=True))
         elif not sys.stdout.isatty():
             for outlier in odd:
                 typer.echo(f"{outlier.score:.3f}\t{outlier.reason}\t{outlier.item.id}\t{outlier.says}")
         elif len(odd):
-            table = Table(("item", "score", "why"))
+            table = Table(("item", "score", "why"), elastic=2)
             for outlier in odd:
                 table.add(shortened(outlier.item.id, 40), f"{outlier.score:.2f}", outlier.says)
             table.print()

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from genius.cli.collection import AsJson
+from genius.cli.examples import examples
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius plan --items 1e9 --machines 16 --cores 32")(plan)
+    app.command(epilog=examples("genius plan --items 1e9 --machines 16 --cores 32"))(plan)
 
 
 def plan(

@@ -9,12 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from genius.cli.collection import IndexPath
-from genius.cli.source import FailureFile, Strict, exit_if_most_failed, failure_file, show_failures
+from genius.cli.examples import examples
+from genius.cli.source import FailureFile, Strict, failure_file, finish, show_failures
+from genius.display import numbered
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius recode photos-index/ --model better-model/ -o photos-index-2/")(
+    app.command(epilog=examples("genius recode photos-index/ --model better-model/ -o photos-index-2/"))(
         recode
     )
 
@@ -54,11 +56,8 @@ def recode(
         )
     with Index.open(out, opened) as new:
         typer.echo(
-            f"{out}: {len(new):,} items; {report.added:,} moved now, {report.replaced:,} replaced, "
+            f"{out}: {numbered(len(new), 'item')}; {report.added:,} moved now, {report.replaced:,} replaced, "
             f"{report.known:,} moved before"
         )
         failed = show_failures((report.failures,), "could not be moved", has_option=True, listed_in=failures)
-        usable = report.added + report.replaced + report.known
-        if usable:
-            new.calibrate()  # so that no search waits for it
-    exit_if_most_failed(failed, usable, "moved")
+        finish(new, failed, report.added + report.replaced + report.known, "moved")

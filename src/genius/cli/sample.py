@@ -7,6 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from genius.cli.collection import AsJson, IndexPath, ModelPath, Sheet, check_free, print_json, write_sheet
+from genius.cli.examples import examples
 from genius.cli.source import show_notes
 from genius.display import numbered
 
@@ -14,8 +15,10 @@ from genius.display import numbered
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius sample photos-index/ -n 60 --sheet sample.png; "
-        "genius sample photos-index/ -n 200 --typical --paths > to-label.txt"
+        epilog=examples(
+            "genius sample photos-index/ -n 60 --sheet sample.png",
+            "genius sample photos-index/ -n 200 --typical --paths > to-label.txt",
+        )
     )(sample)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from genius.cli.examples import examples
 from genius.cli.query_parts import PARTS, WHOLE, PartName, read_parts
 from genius.display import Table, shortened
 
@@ -60,10 +61,12 @@ def weighted_parts(arguments: Sequence[str]) -> list[PartName]:
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius search index/ a dog on the beach --want image -k 5; "
-        "genius search index/ --filter 'price<20' --sort price; "
-        "genius search index/ sunset --plus-image photo.jpg --minus people --weight 0.5; "
-        "genius search index/ red shoes --paths | tr '\\n' '\\0' | xargs -0 open",
+        epilog=examples(
+            "genius search index/ a dog on the beach --want image -k 5",
+            "genius search index/ --filter 'price<20' --sort price",
+            "genius search index/ sunset --plus-image photo.jpg --minus people --weight 0.5",
+            "genius search index/ red shoes --paths | tr '\\n' '\\0' | xargs -0 open",
+        ),
         cls=WeightedCommand,
     )(search)
 

@@ -8,10 +8,13 @@ from typing import Annotated
 
 import typer
 
+from genius.cli.examples import examples
+from genius.display import numbered
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius serve index/ --port 8080 --read-only")(serve)
+    app.command(epilog=examples("genius serve index/ --port 8080 --read-only"))(serve)
 
 
 def serve(
@@ -38,6 +41,10 @@ def serve(
     access_log: Annotated[
         bool,
         typer.Option("--access-log", help="Print a line for each request: when, who, path, status, time."),
+    ] = False,
+    paths: Annotated[
+        bool,
+        typer.Option("--paths", help="Say where image files are on this machine, as the page then shows."),
     ] = False,
     batch: Annotated[int, typer.Option(min=1, help="The most searches done together.")] = 32,
     model: Annotated[
@@ -70,11 +77,12 @@ def serve(
         read_only=read_only,
         allowed_names=tuple(allow_name or ()),
         access_log=access_log,
+        paths=paths,
         limits=Limits(batch=batch),
     )
 
     def announce(started: Started) -> None:
-        typer.echo(f"{index}: {started.items:,} items at {started.url} (Ctrl-C stops it)")
+        typer.echo(f"{index}: {numbered(started.items, 'item')} at {started.url} (Ctrl-C stops it)")
         if not settings.loopback and settings.token is None:
             rights = "search" if read_only else "search and change"
             message = (

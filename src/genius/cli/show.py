@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from genius.cli.examples import examples
 from genius.cli.source import (
     FailureFile,
     IdColumn,
@@ -23,7 +24,7 @@ from genius.cli.source import (
     show_failures,
     show_notes,
 )
-from genius.display import Table, shortened, size
+from genius.display import Table, numbered, shortened, size
 from genius.errors import InputError, ItemError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _CHECKED_AT_ONCE = 64
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog="Example: genius show photos/ --sheet photos.png")(show)
+    app.command(epilog=examples("genius show photos/ --sheet photos.png"))(show)
 
 
 def show(
@@ -158,7 +159,9 @@ def _show_index(path: Path, verify: bool, as_json: bool) -> None:
     if as_json:
         typer.echo(orjson.dumps(facts).decode())
         return
-    table = Table(("", ""), title=f"{path}: index of {facts['items']:,} items, {size(facts['bytes'])}")
+    table = Table(
+        ("", ""), title=f"{path}: index of {numbered(facts['items'], 'item')}, {size(facts['bytes'])}"
+    )
     table.add("whole", "yes, every byte" if verify else "yes; --verify checks the catalogue and every byte")
     table.add("made by", f"{facts['made_by']} at {facts['made_at']}")
     table.add("model", f"{facts['model']['path']} ({facts['model']['fingerprint'][:12]})")
@@ -171,6 +174,9 @@ def _show_index(path: Path, verify: bool, as_json: bool) -> None:
     for source in facts.get("sources", []):
         beginning = f", ids begin with {source['prefix']}" if source["prefix"] else ""
         table.add("source", f"{source['path']} ({source['kind']}{beginning})")
+    if missing := facts.get("missing_images"):
+        way_out = "genius sync follows what was moved, and removes what is gone"
+        table.add("not there", f"{numbered(missing, 'image file')}: {way_out}")
     for name in ("segments", "tombstones", "version"):
         table.add(name, facts[name])
     table.print()
@@ -222,9 +228,11 @@ def _show_collection(
         typer.echo(orjson.dumps(summary).decode())
         return
     parts = ", ".join(f"{count:,} {name}" for name, count in modalities.most_common())
-    typer.echo(f"{path}: {collection.kind} of {modalities.total():,} items ({parts or 'nothing to index'})")
+    typer.echo(
+        f"{path}: {collection.kind} of {numbered(modalities.total(), 'item')} ({parts or 'nothing to index'})"
+    )
     for item in first:
-        typer.echo(f"  {item.id}: {shortened(item.text)}{f' [{item.image.name}]' if item.image else ''}")
+        typer.echo(f"  {_in_a_line(item)}")
     for table in tables:
         table.print()
     show_failures((collection.failures, broken), has_option=True, listed_in=failures)
@@ -234,6 +242,13 @@ def _show_collection(
         typer.echo(f"contact sheet: {sheet}")
     if not modalities:
         raise typer.Exit(1)
+
+
+def _in_a_line(item: Item) -> str:
+    """An item's id, its text, and its image unless that is called the same."""
+    name = "" if item.image is None or item.image.name == item.id else f"[{item.image.name}]"
+    content = " ".join(filter(None, [shortened(item.text), name]))
+    return f"{item.id}: {content}" if content else item.id
 
 
 def _whole_items(items: Iterable[Item], broken: Failures, strict: bool) -> Iterator[Item]:

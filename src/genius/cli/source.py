@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from genius.data.collection import Collection, Failures, Report
     from genius.data.tables import TableCollection
     from genius.errors import InputError
+    from genius.index.index import Index
 
 SHOWN = 5
 """How many failures are printed."""
@@ -185,10 +186,15 @@ def _folders_near(path: Path, most: int = 1000) -> Iterator[Path]:
     yield folder.parent
 
 
-def exit_if_most_failed(failed: int, usable: int, done: str) -> None:
-    """Exit with 1 if more items failed than not; raise GeniusError (nothing was `done`) if all did."""
+def finish(index: Index, failed: int, usable: int, done: str) -> None:
+    """Measure what the confidences of a filled index are told by, so that no search waits for it.
+
+    Exits with 1 if more items failed than not, and raises GeniusError (nothing was `done`) if all did.
+    """
     from genius.errors import GeniusError
 
+    if usable:
+        index.calibrate()
     if failed > usable:
         if not usable:
             raise GeniusError(f"nothing was {done}: none of {failed:,} items could be read")

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from genius.cli.collection import print_json
+from genius.cli.examples import examples
 from genius.cli.source import Exif, FailureFile, failure_file, show_failures, show_notes
+from genius.display import numbered
 
 if TYPE_CHECKING:
     from genius.errors import GeniusError
     from genius.index.index import Index
-    from genius.index.sync import Synced
+    from genius.index.sync import FolderWatch, Synced
     from genius.index.sync_plan import SyncPlan
 
 SHOWN = 20
@@ -26,8 +29,11 @@ EVERY = 5.0
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius sync index/ photos/ --dry-run; genius sync index/ photos/ --yes; "
-        "genius sync index/ photos/ --yes --watch"
+        epilog=examples(
+            "genius sync index/ photos/ --dry-run",
+            "genius sync index/ photos/ --yes",
+            "genius sync index/ photos/ --yes --watch",
+        )
     )(sync)
 
 
@@ -53,6 +59,9 @@ def sync(
     workers: Annotated[int, typer.Option(help="The number of processes; 0 is one per core.")] = 1,
     exif: Exif = True,
     failures: FailureFile = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object instead; with --watch one for each change.")
+    ] = False,
     model: Annotated[
         Path | None, typer.Option("--model", "-m", help="The index's model, if it was moved.")
     ] = None,
@@ -66,6 +75,8 @@ def sync(
     """
     from genius.errors import InputError
     from genius.index.index import Index
+    from genius.index.sync import FolderWatch
+    from genius.index.sync_plan import plan_to_dict
     from genius.progress import log_to_terminal
     from genius.runtime import cores
 
@@ -75,16 +86,19 @@ def sync(
     with Index.open(index, model) as target:
         if watch:
             _watch(
-                target, folder, every, remove=yes, all_gone=all_gone, exif=exif, workers=workers or cores()
+                FolderWatch(target, folder, yes, all_gone, exif, workers=workers or cores()), every, as_json
             )
             return
         plan = target.plan_sync(folder, exif=exif)
+        if dry_run and as_json:
+            print_json(plan_to_dict(plan))
+            return
         if dry_run:
             _print_plan(plan)
             show_notes(plan.notes)
             show_failures((plan.failures,))
             return
-        remove = yes or _asks(plan, all_gone)
+        remove = yes or (not as_json and _asks(plan, all_gone))
         with failure_file(failures) as listener:
             done = target.sync(
                 plan,
@@ -94,7 +108,7 @@ def sync(
                 on_failure=listener,
                 workers=workers or cores(),
             )
-        _print_report(index, target, done, listed_in=failures)
+        _print_report(index, target, done, as_json, listed_in=failures)
         if done.added or done.updated:
             target.calibrate()
 
@@ -131,31 +145,36 @@ def _print_items(mark: str, lines: list[str] | tuple[str, ...], *, all_of_them: 
         typer.echo(f"{mark}… and {len(lines) - SHOWN:,} more")
 
 
-def _print_report(index: Path, target: Index, done: Synced, *, listed_in: Path | None = None) -> None:
+def _print_report(
+    index: Path, target: Index, done: Synced, as_json: bool, *, listed_in: Path | None = None
+) -> None:
+    from genius.index.sync import synced_to_dict
+
+    if as_json:
+        print_json({"items": len(target), **synced_to_dict(done)})
+        return
     typer.echo(
-        f"{index}: {len(target):,} items; {done.added:,} added, {done.updated:,} updated, "
+        f"{index}: {numbered(len(target), 'item')}; {done.added:,} added, {done.updated:,} updated, "
         f"{done.moved:,} moved, {done.removed:,} removed"
     )
     show_failures((done.failures,), has_option=True, listed_in=listed_in)
     show_notes(done.plan.notes)
     if done.kept and done.why_kept:
         option = "--yes --all-gone" if done.plan.mostly_gone else "--yes"
-        show_notes([f"{done.kept:,} items are gone but stay: {done.why_kept} ({option} removes them)"])
+        gone = "1 item is gone but stays" if done.kept == 1 else f"{done.kept:,} items are gone but stay"
+        show_notes([f"{gone}: {done.why_kept} ({option} removes what is gone)"])
     if done.plan.waiting:
         show_notes([f"{len(done.plan.waiting):,} files are still being written to, and wait"])
 
 
-def _watch(
-    target: Index, folder: Path, every: float, *, remove: bool, all_gone: bool, exif: bool, workers: int
-) -> None:
+def _watch(watched: FolderWatch, every: float, as_json: bool) -> None:
     """Bring the index in step until Ctrl-C."""
-    from genius.index.sync import FolderWatch, watch_folder
+    from genius.index.sync import watch_folder
 
-    watched = FolderWatch(target, folder, remove, all_gone, exif, workers=workers)
     errors = _once(lambda error: typer.secho(f"{error}; trying again", fg="yellow", err=True))
     try:
         for done in watch_folder(watched, every, on_error=errors):
-            _print_report(target.path, target, done)
+            _print_report(watched.index.path, watched.index, done, as_json)
     except KeyboardInterrupt:
         typer.echo("stopped watching", err=True)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from genius.cli.examples import examples
 from genius.cli.source import GpusPerWorker, Ray
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ WAYS_IN = (
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command(
-        epilog="Examples: genius train --pairs pairs.csv -o model/   genius train demo --tree TREE -o model/"
+        epilog=examples("genius train --pairs pairs.csv -o model/", "genius train demo --tree TREE -o model/")
     )(train)
 
 

@@ -52,6 +52,8 @@ DIFFERING_CELLS, DIFFERING_IN_CROPS = 0.03, 0.05
 """in this share of cells more, also of a crop, whose cells are not quite those of a window."""
 CROPPED_BITS, DIFFERING_IN_SURE_CROPS = 4, 0.005
 """Of a crop, so many more bits of a window may differ than of the whole; more, if next to no cell does."""
+MIN_DRAWN = 64
+"""A share of fewer cells than these says little."""
 BRIGHT, SATURATED = 170, 250
 """In a copy with another contrast, a bright cell may be all white in the other image."""
 SIDE = 256
@@ -178,7 +180,10 @@ def _agree(first: Fingerprint, other: Fingerprint) -> bool:
 
 def _differing_cells(cells: np.ndarray, others: np.ndarray, *, moved: bool) -> float:
     """The share of cells that are not about as bright in the other grid, but for brightness and contrast of
-    the whole; if one grid may be `moved` a little, as bright as one of the cells around, and the reverse."""
+    the whole; if one grid may be `moved` a little, as bright as one of the cells around, and the reverse.
+
+    Cells that are white in both, as around a drawing, say nothing and do not count.
+    """
     grid, other = cells.astype(np.float32), others.astype(np.float32)
     both = (grid < SATURATED) & (other < SATURATED)
     gain = 1.0
@@ -189,7 +194,8 @@ def _differing_cells(cells: np.ndarray, others: np.ndarray, *, moved: bool) -> f
     differing = (by if moved else np.abs(grid - other)) > SAME_CELL
     if abs(gain - 1) > 0.1:
         differing &= (np.maximum(cells, others) < SATURATED) | (np.minimum(cells, others) < BRIGHT)
-    return float(differing.mean())
+    drawn = (cells < SATURATED) | (others < SATURATED)
+    return float(differing.sum() / max(int(drawn.sum()), MIN_DRAWN))
 
 
 def _beyond_neighbours(grid: np.ndarray, other: np.ndarray) -> np.ndarray:

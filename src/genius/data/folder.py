@@ -26,9 +26,10 @@ class Folder(Collection):
     """The images and texts below a folder; an item's id is its path, relative and with forward slashes.
 
     `photo.txt` beside `photo.jpg` is the image's caption. A CSV or JSONL file in the folder (called
-    captions or metadata, or the only one) gives captions and metadata by the images' paths; the captions of
-    several rows for one image are joined by line breaks. Any other text file is an item of its own. With
-    `exif`, metadata also has what the camera wrote into a photo, unless the table says something else.
+    captions or metadata, or the only one that names images) gives captions and metadata by the images' paths;
+    the captions of several rows for one image are joined by line breaks. Any other text file is an item of
+    its own. With `exif`, metadata also has what the camera wrote into a photo, unless the table says
+    something else.
 
     Given `files` (relative paths), it is these files of the folder alone.
     """
@@ -46,10 +47,20 @@ class Folder(Collection):
         self._parents = {str(parent) for file in wanted for parent in file.parents}
         # Beside a few files, a table may be anything.
         self._any_table = files is None
+        self._other_tables: list[str] = []
 
     def without_exif(self) -> Folder:
         """The same items, to be looked through: without what cameras wrote into images, and unheard."""
         return Folder(self.path, strict=self.strict, exif=False, files=self.files)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was skipped in the latest pass: kinds of files, and tables that are no captions."""
+        others = [
+            f"{name} was left out: its rows name no images, as those of captions do"
+            for name in self._other_tables
+        ]
+        return [*super().notes, *others]
 
     def restricted(self, files: Iterable[str]) -> Folder:
         """The items of some files of this folder, as they are among all of them."""
@@ -155,17 +166,34 @@ class Folder(Collection):
         return captions, path
 
     def _caption_table(self) -> Path | None:
+        """The table of captions: one that is called so, or the only one whose rows name images."""
+        self._other_tables = []
         tables = [
             p for p in sorted(self.path.iterdir()) if p.name.lower().endswith(JSONL_ENDINGS + CSV_ENDINGS)
         ]
         named = [p for p in tables if p.name.split(".")[0].lower() in CAPTION_NAMES]
-        chosen = named or (tables if self._any_table else [])
+        chosen = named
+        if not named and self._any_table:
+            chosen = [path for path in tables if self._names_images(path)]
+            self._other_tables = [path.name for path in tables if path not in chosen]
+        if len(chosen) > 1 and self.files is not None and not named:
+            return None  # the folder as a whole can't have been read, so none of them has captions
         if len(chosen) > 1:
             names = ", ".join(p.name for p in chosen)
             raise InputError(
                 f"has several tables ({names}): name the one with the captions captions.csv", path=self.path
             )
         return chosen[0] if chosen else None
+
+    def _names_images(self, path: Path) -> bool:
+        """Whether the first row of a table names an image, as a table of captions does."""
+        reader = table(path, root=self.path)
+        assert reader is not None
+        try:
+            _, _, first = next(reader._located_items(lambda error: None), (None, None, None))
+        except InputError:
+            return False
+        return first is not None and isinstance(first.image, ImageFile)
 
 
 def _join_captions(*captions: str | None) -> str | None:

@@ -20,8 +20,7 @@ from genius.doctor.verdict import Reason, State, Verdict
 from genius.fit.overlap import TOP, Search, exact_neighbours, mean_overlap, overlaps
 from genius.fit.sample import draw, embed_sample
 from genius.index.query_batch import QueryBatch
-from genius.index.ranked_items import RankedItems
-from genius.index.searcher import Searcher
+from genius.index.searcher import RankedItems, Searcher
 from genius.index.segments import Block, Segment, SegmentFormat
 from genius.model import Model
 from genius.search.beam import BEAMS

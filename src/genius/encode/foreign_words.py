@@ -8,7 +8,6 @@ of them is an English word, a usual name or a loan: what is English must not be 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from importlib import resources
 
 _FREQUENT_WORDS = {
@@ -21,31 +20,8 @@ _FREQUENT_WORDS = {
 }
 FREQUENT_WORDS = frozenset(word for words in _FREQUENT_WORDS.values() for word in words.split())
 """What stands beside such a word is hardly English either."""
-_MARKS = ".,;:!?…\"'“”‘’«»()[]"
-
-
-def is_foreign(word: str) -> bool:
-    """Whether a word, perhaps with marks around it, is known to be of another language."""
-    bare = _bare(word)
-    return bare in FREQUENT_WORDS or bare in _meanings()
-
-
-def english_for(word: str) -> str | None:
-    """What a word means in English, if that is known.
-
-    >>> english_for("Hunde,"), english_for("der"), english_for("dog")
-    ('dog', None, None)
-    """
-    return _meanings().get(_bare(word))
-
-
-def _bare(word: str) -> str:
-    return word.strip(_MARKS).lower()
-
-
-@cache
-def _meanings() -> Mapping[str, str]:
-    """English words, by those of other languages."""
-    lines = resources.files("genius.encode").joinpath("foreign_words.txt").read_text("utf-8").splitlines()
-    entries = (line.split(": ") for line in lines)
-    return {word: english for english, words in entries for word in words.split()}
+_LINES = resources.files("genius.encode").joinpath("foreign_words.txt").read_text("utf-8").splitlines()
+ENGLISH_FOR: Mapping[str, str] = {
+    word: english for english, words in (line.split(": ") for line in _LINES) for word in words.split()
+}
+"""Everyday words of other languages, in lower case, and what they mean."""

@@ -21,7 +21,7 @@ from genius.download import is_offline
 from genius.encode import lite_colour, lite_image, lite_text
 from genius.encode import lite_weights as weights
 from genius.encode.checkpoints import read_checkpoint
-from genius.encode.foreign_words import is_foreign
+from genius.encode.foreign_words import ENGLISH_FOR, FREQUENT_WORDS
 from genius.errors import MissingError
 from genius.progress import tell
 from genius.runtime import cores, session
@@ -35,6 +35,7 @@ MAX_TOKENS = 128
 TEXT_BATCH = 64
 IMAGE_BATCH = 16
 """Images that pass the tower at a time: each takes about 30 MB on the way."""
+PUNCTUATION = ".,;:!?…\"'“”‘’«»()[]"
 _IMAGE_OUTPUTS = ("mean", "max", "logits", "stages", "grid", "second_mean", "second_max", "second_logits")
 """Models that were trained before there was a second network have the first five."""
 _TEXT_OUTPUTS = ("mean", "max", "words")
@@ -135,10 +136,13 @@ class Lite:
 
     def unread_words(self, texts: Sequence[str]) -> list[list[str]]:
         """The words of each text that are not read: in other letters or another language, or emoji."""
-        return [[word for word in text.split() if self._is_unread(word)] for text in texts]
+        return [
+            [bare for word in text.split() if self._is_unread(bare := word.strip(PUNCTUATION))]
+            for text in texts
+        ]
 
     def _is_unread(self, word: str) -> bool:
-        if is_foreign(word):
+        if word.lower() in FREQUENT_WORDS or word.lower() in ENGLISH_FOR:
             return True
         if word.isascii():
             return False

@@ -51,8 +51,7 @@ from genius.identifiers.scheme import row_name
 from genius.index.decoders import DecoderName, Decoders
 from genius.index.query import ANY
 from genius.index.query_batch import QueryBatch
-from genius.index.ranked_items import RankedItems
-from genius.index.searcher import Searcher
+from genius.index.searcher import RankedItems, Searcher
 from genius.index.segments import Block, Segment, SegmentFormat
 from genius.model import Model
 from genius.runtime import cores

@@ -27,7 +27,7 @@ from genius.index.query_batch import (
     targeted,
 )
 from genius.index.query_cache import QueryCache
-from genius.index.ranked_items import RankedItem, RankedItems, merged
+from genius.index.searcher import RankedItem, RankedItems, merged
 from genius.index.snapshot import Selection, Snapshot
 from genius.index.versions import Versions
 from genius.model import Model

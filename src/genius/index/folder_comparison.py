@@ -71,11 +71,21 @@ def _plan_without_changes(catalogue: Catalogue, folder: Path, scan: FolderScan) 
         located = locate(catalogue, collection, replacing=False)
         return SyncPlan(folder, located.source, located.inner)
     outer = [source for source in known.values() if path.is_relative_to(source.path)]
-    if not outer:
-        raise InputError("there is nothing here, and no item of the index came from here", path=folder)
-    source = max(outer, key=lambda source: len(source.path))
-    inner = "" if source.path == str(path) else path.relative_to(source.path).as_posix() + "/"
-    return SyncPlan(folder, source, inner)
+    for source in sorted(outer, key=lambda source: -len(source.path))[:1]:
+        inner = "" if source.path == str(path) else path.relative_to(source.path).as_posix() + "/"
+        plan = SyncPlan(folder, source, inner)
+        if next(owned_items(catalogue, plan), None) is not None:
+            return plan
+    raise InputError("there is nothing here, and no item of the index came from here", path=folder)
+
+
+def gone_items(catalogue: Catalogue, items: SourceItems) -> list[str]:
+    """The ids of items that came from a folder and whose files are not there any more, whatever became of
+    them: contents are not compared."""
+    scan = FolderScan.at(items.collection.path, catalogue.path.parent)
+    plan = SyncPlan(items.collection.path, items.source, items.inner)
+    places = ((entry.id, entry.id.removeprefix(plan.prefix)) for _, entry in owned_items(catalogue, plan))
+    return [id for id, path in places if path not in scan.files and scan.blocked_by(path) is None]
 
 
 def _former_source(

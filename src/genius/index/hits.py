@@ -12,7 +12,7 @@ import numpy as np
 from genius.data.records import Item
 
 if TYPE_CHECKING:
-    from genius.index.ranked_items import RankedItem
+    from genius.index.searcher import RankedItem
 
 
 class CodePath(Protocol):

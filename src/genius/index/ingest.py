@@ -24,6 +24,7 @@ from genius.errors import InputError, ItemError
 from genius.index import writer as segment_writer
 from genius.index.catalogue import Catalogue
 from genius.index.entries import Entry, ReadValues, entry_of, image_hash_of, item_of, must_be_kept
+from genius.index.folder_comparison import gone_items
 from genius.index.item_encoder import EncodedItems, EncodeItems
 from genius.index.segments import Block
 from genius.index.sources import FolderItems, SourceItems, drop_former_items
@@ -41,7 +42,8 @@ CHUNK = 512
 class Added:
     """What became of items: how many were added, replaced, known before (unchanged), and which failed.
 
-    The ids of a source may have got a `prefix`, to tell them from those of another source.
+    The ids of a source may have got a `prefix`, to tell them from those of another source. `gone` is how many
+    items of a folder that was added have no file there any more; they stay.
     """
 
     added: int = 0
@@ -49,6 +51,7 @@ class Added:
     known: int = 0
     failures: Failures = field(default_factory=Failures)
     prefix: str = ""
+    gone: int = 0
 
     def fail(self, id: str, error: InputError, *, strict: bool) -> None:
         """Record what is wrong with an item, or raise it if `strict`."""
@@ -117,6 +120,9 @@ class Ingest:
         if source is not None:
             drop_former_items(self._catalogue, source)
             source.keep_text_files(self._catalogue, texts)
+            one_index = len(self._catalogue.folders) == 1  # shards are not kept in step with a folder
+            if source.is_whole_folder and one_index and len(self._catalogue) > self._report.added:
+                self._report.gone = len(gone_items(self._catalogue, source))
         return self._report
 
     def update(self, changes: Iterable[Change], total: int | None = None) -> Added:

@@ -12,6 +12,7 @@ import numpy as np
 from genius.data.records import MODALITIES
 from genius.errors import DamagedError
 from genius.index.catalogue import Catalogue
+from genius.index.entries import item_of
 from genius.index.locks import opening_segments
 from genius.index.segments import SegmentFormat, open_segment
 from genius.index.shard_catalogue import open_catalogue
@@ -22,19 +23,22 @@ def describe(path: Path | str, *, verify: bool = False) -> dict[str, Any]:
     """What the index at `path` was made with, what is in it, and how many bytes that takes.
 
     Its segments are opened, so damage is an error, as it is for a search; `verify` checks every byte of
-    segments and catalogue. Raises InputError (no index), MismatchError (another format) or DamagedError.
+    segments and catalogue, and looks whether the image files are where they were. Raises InputError (no
+    index), MismatchError (another format) or DamagedError.
     """
     path = Path(path)
     catalogue = open_catalogue(path)
     try:
         with opening_segments(*catalogue.folders), catalogue.reading():
             check(path, catalogue, verify=verify)
+            missing = {"missing_images": _missing_images(catalogue)} if verify else {}
             shards = {"shards": len(catalogue.folders)} if is_sharded(path) else {}
             counts = catalogue.modalities()
             return {
                 "kind": "index",
                 **catalogue.settings(),
                 **shards,
+                **missing,
                 "version": catalogue.state().version,
                 "items": len(catalogue),
                 "modalities": {MODALITIES[number].value: count for number, count in sorted(counts.items())},
@@ -44,6 +48,13 @@ def describe(path: Path | str, *, verify: bool = False) -> dict[str, Any]:
             }
     finally:
         catalogue.close()
+
+
+def _missing_images(catalogue: Catalogue) -> int:
+    """How many items have an image in a file that is not there."""
+    items = (item_of(entry, catalogue.path) for _, entry in catalogue.entries_with_prefix(""))
+    paths = (path for item in items if (path := item.image_path) is not None)
+    return sum(not path.exists() for path in paths)
 
 
 def check(path: Path, catalogue: Catalogue, *, verify: bool) -> None:

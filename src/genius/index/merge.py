@@ -58,11 +58,11 @@ def merge(
             raise InputError("is named twice: name each index once", path=path)
     with contextlib.ExitStack() as stack:
         sources = [stack.enter_context(open_stored_items(path)) for path in paths]
-        for other in sources[1:]:
-            _check_alike(sources[0], other)
+        for path, other in zip(paths[1:], sources[1:], strict=True):
+            _check_alike(paths[0], sources[0], path, other)
         collisions = _collisions(sources)
         if collisions and prefer == "error":
-            raise _collision_error(sources, collisions)
+            raise _collision_error(paths, collisions)
         chosen = _winners(sources, collisions, prefer)
         _check_identifiers(chosen)
         with new_index_folder(Path(out)) as folder:
@@ -71,20 +71,24 @@ def merge(
     return MergeReport(sum(counts), counts, tuple(sorted(collisions)))
 
 
-def _check_alike(first: StoredItems, other: StoredItems) -> None:
+def _check_alike(path: Path, first: StoredItems, other_path: Path, other: StoredItems) -> None:
     """Raise MismatchError if two indexes can't be one."""
     models = [source.settings["model"] for source in (first, other)]
     if models[0]["fingerprint"] != models[1]["fingerprint"]:
         names = [f"{model['path']} ({model['fingerprint'][:12]})" for model in models]
         raise MismatchError(
-            f"{first.path} was made by the model {names[0]}, but {other.path} by {names[1]}: an index has "
+            f"{path} was made by the model {names[0]}, but {other_path} by {names[1]}: an index has "
             "one model, so move one of them first, with genius recode"
         )
     if first.format != other.format:
-        kept = [source.format.embeddings for source in (first, other)]
+        wanted = first.format.embeddings
+        kept = [
+            "no embeddings" if kept == "none" else f"embeddings in {kept}"
+            for kept in (wanted, other.format.embeddings)
+        ]
         raise MismatchError(
-            f"{first.path} keeps {kept[0]} embeddings, but {other.path} keeps {kept[1]}: make one of them "
-            f"again first, with genius recode --embeddings {kept[0]}"
+            f"{path} keeps {kept[0]}, and {other_path} keeps {kept[1]}: make the second one again first, "
+            f"with genius recode {other_path} --embeddings {wanted}"
         )
 
 
@@ -114,9 +118,9 @@ def _collisions(sources: Sequence[StoredItems]) -> dict[str, Places]:
     return {id: where for id, where in places.items() if len(where) > 1}
 
 
-def _collision_error(sources: Sequence[StoredItems], collisions: dict[str, Places]) -> InputError:
+def _collision_error(paths: Sequence[Path], collisions: dict[str, Places]) -> InputError:
     named = [
-        f"{id!r} (in {' and '.join(str(sources[number].path) for number, _ in collisions[id])})"
+        f"{id!r} (in {' and '.join(str(paths[number]) for number, _ in collisions[id])})"
         for id in sorted(collisions)[:NAMED]
     ]
     more = " …" if len(collisions) > NAMED else ""

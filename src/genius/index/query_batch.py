@@ -10,7 +10,7 @@ import numpy as np
 from genius.data.instructions import Instructions, clean, generic
 from genius.data.records import MODALITIES, Modality, Query
 from genius.encode.direct import pixel_batches
-from genius.encode.foreign_words import english_for
+from genius.encode.foreign_words import ENGLISH_FOR
 from genius.index.composition import combined
 from genius.index.query import ANY, SearchOptions, modalities_having
 from genius.model import Model
@@ -292,11 +292,13 @@ def unread_note(text: str, words: Sequence[str]) -> list[str]:
     """A note that names the words of a text that the encoder can't read, if there are any."""
     if not words:
         return []
-    meanings = list(filter(None, map(english_for, words[:LISTED_WORDS])))
+    meanings = [ENGLISH_FOR[word.lower()] for word in words[:LISTED_WORDS] if word.lower() in ENGLISH_FOR]
     if len(words) == len(text.split()):
         way_out = f" (perhaps: {' '.join(meanings)})" if meanings else ""
         return [f"nothing of this text was understood: {READS_ENGLISH}{way_out}"]
     named = dict.fromkeys(words[:LISTED_WORDS])
-    explained = (f"{word} ({meaning}?)" if (meaning := english_for(word)) else word for word in named)
+    explained = (
+        f"{word} ({meaning}?)" if (meaning := ENGLISH_FOR.get(word.lower())) else word for word in named
+    )
     listed = ", ".join(explained) + (", …" if len(words) > LISTED_WORDS else "")
     return [f"not understood: {listed}; {READS_ENGLISH}"]

@@ -82,6 +82,11 @@ class SourceItems:
         """Whether its items are files of a folder."""
         return isinstance(self.collection, Folder)
 
+    @property
+    def is_whole_folder(self) -> bool:
+        """Whether they are all files of a folder that genius reads."""
+        return isinstance(self.collection, Folder) and self.collection.files is None
+
     def keep_text_files(self, catalogue: Catalogue, ids: Sequence[str]) -> None:
         """Store which items are text files of the source, if it is a folder."""
         if ids and self.is_folder:

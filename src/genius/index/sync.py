@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -59,6 +59,13 @@ class Synced:
     def changed_something(self) -> bool:
         """Whether the index is another one now."""
         return bool(self.added or self.updated or self.moved or self.removed)
+
+
+def synced_to_dict(synced: Synced) -> dict[str, Any]:
+    """What was done, as JSON."""
+    counts = {name: getattr(synced, name) for name in ("added", "updated", "moved", "removed", "kept")}
+    failed = [str(error) for error in synced.failures.first]
+    return {**counts, "why_kept": synced.why_kept, "failed": failed, "notes": synced.plan.notes}
 
 
 class _Execution:

@@ -105,6 +105,22 @@ class SyncPlan:
         return SourceItems(folder, self.source)
 
 
+def plan_to_dict(plan: SyncPlan) -> dict[str, Any]:
+    """A plan as JSON."""
+    return {
+        "folder": str(plan.folder),
+        "new": plan.new,
+        "changed": plan.changed,
+        "moved": [{"from": move.old, "to": move.new} for move in plan.moved],
+        "gone": plan.gone,
+        "unchanged": plan.unchanged,
+        "mostly_gone": plan.mostly_gone,
+        "waiting": plan.waiting,
+        "failed": [str(error) for error in plan.failures.first],
+        "notes": plan.notes,
+    }
+
+
 def owned_items(catalogue: Catalogue, plan: SyncPlan) -> Iterator[tuple[int, Entry]]:
     """The items that came from a plan's folder, with their keys."""
     entries = catalogue.entries_with_prefix(plan.prefix)

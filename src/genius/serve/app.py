@@ -22,7 +22,7 @@ from genius.errors import GeniusError, InputError
 from genius.index.hits import item_to_dict
 from genius.index.index import Index
 from genius.index.query import MAX_ID_LENGTH
-from genius.serve import openapi, responses, schemas, thumbnails
+from genius.serve import answer_schemas, openapi, responses, schemas, thumbnails
 from genius.serve.collection_routes import add_collection_routes
 from genius.serve.config import Settings
 from genius.serve.error_page import render_error
@@ -122,20 +122,20 @@ def _add_error_handlers(app: FastAPI) -> None:
 def _add_search_routes(app: FastAPI, service: Service) -> None:
     index = service.index
 
-    @app.post("/search", response_model=schemas.SearchAnswer, **openapi.search())
+    @app.post("/search", response_model=answer_schemas.SearchAnswer, **openapi.search())
     async def search(request: Request) -> Response:
         """Find the items that answer a text, an image or both, best first."""
         wanted, image = await read_search(request)
         hits = await service.search(wanted, image)
         return _json(responses.search_fields(hits, index.model.fingerprint, explain=wanted.explain))
 
-    @app.get("/facets", response_model=schemas.FacetsAnswer, **openapi.facets())
+    @app.get("/facets", response_model=answer_schemas.FacetsAnswer, **openapi.facets())
     async def facets() -> Response:
         """List the keys of the items' metadata with their ranges or values: what a filter can ask for."""
         return _json(responses.facets_fields(await service.facets()))
 
-    @app.get("/codes", response_model=schemas.CellAnswer, **openapi.codes(root=True))
-    @app.get("/codes/{prefix:path}", response_model=schemas.CellAnswer, **openapi.codes(root=False))
+    @app.get("/codes", response_model=answer_schemas.CellAnswer, **openapi.codes(root=True))
+    @app.get("/codes/{prefix:path}", response_model=answer_schemas.CellAnswer, **openapi.codes(root=False))
     async def codes(
         prefix: str = "",
         start: int = Query(0, ge=0, le=1 << 31, description="The first child to include."),
@@ -152,7 +152,7 @@ def _add_search_routes(app: FastAPI, service: Service) -> None:
 
 
 def _add_item_routes(app: FastAPI, service: Service) -> None:
-    @app.post("/items", response_model=schemas.AddAnswer, **openapi.add())
+    @app.post("/items", response_model=answer_schemas.AddAnswer, **openapi.add())
     async def add(request: Request) -> Response:
         """Add items; one whose id exists replaces the item that has it. Searches find them at once."""
         new = await read_json(request, schemas.AddRequest)
@@ -161,7 +161,7 @@ def _add_item_routes(app: FastAPI, service: Service) -> None:
             raise responses.nothing_added(report)
         return _json(responses.added_fields(report))
 
-    @app.get("/items", response_model=schemas.PageAnswer, **openapi.plain("items"))
+    @app.get("/items", response_model=answer_schemas.PageAnswer, **openapi.plain("items"))
     async def items(
         after: int = Query(0, ge=0, le=1 << 62, description="0, or `next` of the page before."),
         limit: int = Query(100, ge=1, le=MAX_PAGE, description="The number of items."),
@@ -184,24 +184,27 @@ def _add_item_routes(app: FastAPI, service: Service) -> None:
             return Response(status_code=304, headers=headers)
         return Response(thumbnail.content, media_type=thumbnails.MEDIA_TYPE, headers=headers)
 
-    @app.get("/items/{id:any}", response_model=schemas.FullItemAnswer, **openapi.item())
+    @app.get("/items/{id:any}", response_model=answer_schemas.FullItemAnswer, **openapi.item())
     async def item(id: str = ItemId) -> Response:
         """Get an item and its code."""
         known, code = await service.item(id)
-        return _json({**item_to_dict(known), "code": code})
+        fields = {**item_to_dict(known), "code": code}
+        if service.settings.paths:
+            fields["path"] = None if known.image_path is None else str(known.image_path)
+        return _json(fields)
 
-    @app.patch("/items/{id:any}", response_model=schemas.AddAnswer, **openapi.change())
+    @app.patch("/items/{id:any}", response_model=answer_schemas.AddAnswer, **openapi.change())
     async def change(request: Request, id: str = ItemId) -> Response:
         """Change the text, the image or metadata of an item; what is not given stays."""
         changes = await read_json(request, schemas.ChangeRequest)
         return _json(responses.added_fields(await service.change(id, changes)))
 
-    @app.delete("/items/{id:any}", response_model=schemas.RemoveAnswer, **openapi.remove())
+    @app.delete("/items/{id:any}", response_model=answer_schemas.RemoveAnswer, **openapi.remove())
     async def remove(id: str = ItemId) -> Response:
         """Remove an item; no search finds it any more."""
         return _json({"removed": await service.remove(id)})
 
-    @app.post("/compact", response_model=schemas.CompactAnswer, **openapi.compact())
+    @app.post("/compact", response_model=answer_schemas.CompactAnswer, **openapi.compact())
     async def compact(request: Request) -> Response:
         """Merge all segments and purge removed items, which makes searches faster."""
         await read_json(request, schemas.CompactRequest)  # pages of other sites can't send JSON
@@ -209,12 +212,12 @@ def _add_item_routes(app: FastAPI, service: Service) -> None:
 
 
 def _add_status_routes(app: FastAPI, service: Service) -> None:
-    @app.get("/about", response_model=schemas.AboutAnswer, **openapi.plain("status"))
+    @app.get("/about", response_model=answer_schemas.AboutAnswer, **openapi.plain("status"))
     async def about() -> Response:
         """Describe the index that is served."""
         return _json(await service.about())
 
-    @app.get("/health", response_model=schemas.HealthAnswer, **openapi.plain("status"))
+    @app.get("/health", response_model=answer_schemas.HealthAnswer, **openapi.plain("status"))
     async def health() -> Response:
         """Tell whether the service works; needs no token."""
         if not service.alive:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from genius.collection.duplicates import Level
 from genius.collection.outliers import Oddity
 from genius.collection.samples import SampleKind
-from genius.serve.schemas import ItemAnswer
+from genius.serve.answer_schemas import ItemAnswer
 
 
 class AlbumAnswer(BaseModel):

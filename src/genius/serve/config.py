@@ -80,6 +80,7 @@ class Settings:
         shared_folder: where several workers count together and lock each other out of writing.
         allowed_names: more host names that a service on loopback without a token answers to.
         access_log: whether each request is a line on standard output.
+        paths: whether whoever asks for an item learns where its image is on this machine.
         limits: what it accepts at most.
     """
 
@@ -93,6 +94,7 @@ class Settings:
     shared_folder: Path | None = None
     allowed_names: tuple[str, ...] = ()
     access_log: bool = False
+    paths: bool = False
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

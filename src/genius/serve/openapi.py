@@ -7,7 +7,8 @@ from typing import Any
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from genius.serve.schemas import AddRequest, ChangeRequest, CompactRequest, ErrorAnswer, SearchRequest
+from genius.serve.answer_schemas import ErrorAnswer
+from genius.serve.schemas import AddRequest, ChangeRequest, CompactRequest, SearchRequest
 
 Responses = dict[int | str, dict[str, Any]]
 

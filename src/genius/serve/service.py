@@ -137,6 +137,7 @@ class Service:
             "levels": index.format.sizes,
             "modality_first": self._atlas.modality_first,
             "read_only": self.settings.read_only,
+            "paths": self.settings.paths,
             "made_by": f"genius {__version__}",
         }
 

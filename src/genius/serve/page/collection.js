@@ -3,7 +3,7 @@
 import { addressOf } from "./address.js";
 import * as api from "./api.js";
 import { card, mosaic } from "./cards.js";
-import { $, count, ghosts, items, make, moveFocus, say, setTitle } from "./dom.js";
+import { $, capital, count, ghosts, items, make, moveFocus, say, setTitle } from "./dom.js";
 import { leave as leaveCells, show as showCells } from "./explore.js";
 
 const ALBUMS = 30; // albums of a collection
@@ -212,7 +212,7 @@ async function showOutliers(signal) {
   head("Odd ones out", [lead, ...answer.notes.map((note) => `Note: ${note}.`)].join(" "));
   const cards = answer.outliers.map(({ item, says }) => {
     const element = card(item);
-    element.querySelector(".open").after(make("p", { class: "reason", text: says }));
+    element.querySelector(".open").after(make("p", { class: "reason", text: capital(says) }));
     return element;
   });
   $("cell-items").replaceChildren(make("ol", { class: "grid" }, ...cards));

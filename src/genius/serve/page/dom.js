@@ -29,21 +29,24 @@ const NAMES = { image: "Picture", text: "Text", pair: "Pair" };
 export const MODALITIES = ["Pictures", "Texts", "Pairs"];
 export const modalityName = (modality) => NAMES[modality] ?? modality;
 
-const END = 8; // letters of a file's name that are always shown
+const LONG_NAME = 64; // letters of a file's name that are shown at most; of a longer one its start and its end
+const END = 20;
 
-/** A path in one line: if it is too long its folders are cut first, then its file's name, whose end stays. */
+/** A path: its folders in a line, which may be cut, and its file's name, on as many lines as it takes. */
 export function pathLine(path) {
   const start = path.lastIndexOf("/") + 1;
-  const name = [...path.slice(start)]; // whole letters
-  const end = Math.max(0, name.length - END);
+  const letters = [...path.slice(start)]; // whole ones
+  const name = letters.length > LONG_NAME ? [...letters.slice(0, LONG_NAME - END - 1), "…", ...letters.slice(-END)] : letters;
   return make(
     "p",
     { class: "id", title: path },
-    make("span", { class: "folder", text: path.slice(0, start) }),
-    make("span", { class: "name", text: name.slice(0, end).join("") }),
-    make("span", { class: "end", text: name.slice(end).join("") }),
+    start ? make("span", { class: "folder", text: path.slice(0, start) }) : null,
+    make("span", { class: "name", text: name.join("") }),
   );
 }
+
+/** A sentence that begins with a capital letter. */
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Grey shapes in place of what is being loaded. */
 export function ghosts(number, kind, name = "li") {

@@ -108,7 +108,7 @@ function present(prefix, cell) {
   showHead(prefix, cell);
   if (!$("explore").hidden) setTitle(`${nameOf(prefix)} · Explore`);
   const links = cell.children.map(cellLink);
-  if (!prefix && facts.modality_first && cell.count) links.unshift(allModalitiesLink(cell));
+  if (!prefix && facts.modality_first && cell.children_total > 1) links.unshift(allModalitiesLink(cell));
   const single = cell.children_total <= 1 && cell.count <= MAX_ITEMS;
   $("cells").replaceChildren(...(single ? [] : links));
   if (cell.children_total > cell.children.length) showMoreButton(prefix, cell);
@@ -132,7 +132,7 @@ function cellLink(child) {
   return make(
     "a",
     { class: "cell", href: `#/explore/${child.prefix}`, "data-prefix": child.prefix },
-    mosaic(child.items),
+    mosaic(child.items, 192),
     make("span", { class: "label", text: nameOf(child.prefix) }),
     make("span", { class: "small" }, make("span", { text: items(child.count) }), make("span", { class: "code", text: child.code })),
   );

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { $, items } from "./dom.js";
 
-export const facts = { items: 0, modalities: {}, modality_first: true, levels: [], facets: [] };
+export const facts = { items: 0, modalities: {}, modality_first: true, levels: [], facets: [], paths: false };
 
 export async function loadFacts() {
   try {

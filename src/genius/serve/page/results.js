@@ -3,7 +3,7 @@
 import { addressOf } from "./address.js";
 import * as api from "./api.js";
 import { card } from "./cards.js";
-import { $, items, make, say } from "./dom.js";
+import { $, capital, items, make, say } from "./dom.js";
 import { isMixed } from "./facts.js";
 import { keyName } from "./metadata.js";
 import { refresh as refreshViewer } from "./viewer.js";
@@ -135,7 +135,7 @@ export function present(lists, fields, file, ways) {
   describe();
 }
 
-const sentence = (note) => `${note.charAt(0).toUpperCase()}${note.slice(1)}${/[.?!]$/.test(note) ? "" : "."}`;
+const sentence = (note) => `${capital(note)}${/[.?!]$/.test(note) ? "" : "."}`;
 
 function orderOf({ sort }, ranked) {
   if (!sort) return ranked ? "best first" : "in the order in which they were added";
@@ -161,5 +161,5 @@ export function welcome({ count, items: samples }) {
     grid("texts", samples.filter((item) => !item.has_image)),
     make("p", { class: "centre" }, make("a", { class: "quiet", href: everything, text: `Show all ${items(count)}` })),
   );
-  say($("search-status"), "Some of what is here. Search for it, or explore the collection by its codes.");
+  say($("search-status"), "Some of what is here. Search for it, or explore all of it in albums.");
 }

@@ -4,6 +4,7 @@ import { addressWith, currentAddress } from "./address.js";
 import * as api from "./api.js";
 import { actions, entryOf } from "./cards.js";
 import { $, make, modalityName, setTitle } from "./dom.js";
+import { facts } from "./facts.js";
 import { allMetadata } from "./metadata.js";
 import { itemImage } from "./tiles.js";
 
@@ -76,10 +77,21 @@ function about(entry) {
     { class: "about" },
     make("h2", { id: "viewer-title", text: nameOf(item) }),
     make("p", { class: "whole", text: item.id }),
+    facts.paths && item.has_image ? pathOf(item) : null,
     allMetadata(item.metadata),
     make("p", { class: "small", text: modalityName(item.modality) }),
     actions(entry),
   );
+}
+
+/** Where an item's image file is, if it has one; that is asked for only now. */
+function pathOf(item) {
+  const line = make("p", { class: "whole", hidden: true });
+  api.item(item.id).then(({ path }) => {
+    line.textContent = path ?? "";
+    line.hidden = !path;
+  }).catch(() => {}); // the item is shown all the same
+  return line;
 }
 
 /** Show the arrows that lead somewhere; called when the cards behind the viewer have changed. */
