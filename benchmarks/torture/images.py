@@ -9,7 +9,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from PIL import Image
@@ -118,7 +118,7 @@ def bomb(dice: random.Random, content: bytes) -> bytes:
     kind = dice.choice(["png", "gif", "bmp", "jpeg", "tiff"])
     if kind == "png":
         size = min(width * height, 30_000_000) if dice.random() < 0.5 else 1000
-        return png(width, height, zlib.compress(bytes(size), 9))
+        return png(width, height, _zeros(size))
     if kind == "gif":
         return b"GIF89a" + struct.pack("<HH", width & 0xFFFF, height & 0xFFFF) + content[10:]
     if kind == "bmp":
@@ -142,6 +142,12 @@ def bomb(dice: random.Random, content: bytes) -> bytes:
     ]
     entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in fields)
     return b"II*\0" + struct.pack("<IH", 8, len(fields)) + entries + struct.pack("<I", 0)
+
+
+@lru_cache(maxsize=8)
+def _zeros(size: int) -> bytes:
+    """So many zeros, compressed."""
+    return zlib.compress(bytes(size), 9)
 
 
 def png(width: int, height: int, data: bytes) -> bytes:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,10 @@ import numpy as np
 from genius.data.records import ImageBytes, Item, Modality
 from genius.data.records import Query as TextQuery
 from genius.index.inspect import describe
+from genius.index.shards import shard_of
 from tests.faults.planned_changes import use_small_blocks
 from tests.index.made_up import quantized
-from tests.index.made_up_index import CODEBOOKS, MadeUpIndex, MadeUpModel, encode, open_made_up
+from tests.index.made_up_index import CODEBOOKS, MadeUpIndex, MadeUpModel, encode, made, open_made_up
 from tests.oracles.filters import fulfils
 from torture.scenario import Outcome, Scenario, Trial, scratch
 from torture.searching_process import SearchingProcess
@@ -31,12 +34,16 @@ Operation = list[Any]
 
 OPERATIONS = 400
 """Of a trial."""
+SHARDED = 0.3
+"""The share of series on an index of 2 to 4 shards."""
 RESTART = 0.01
 """The probability that an index is closed and opened between two operations."""
 TOLERANCE = 1e-3
 """Of scores up to about 30, which an index computes in single precision, and from half precision."""
 SHRINKING = 300
-"""Shorter series that are tried, at most."""
+"""Shorter series that are tried, at most,"""
+SHRINKING_SECONDS = 300.0
+"""within so much time: a failure should not look like a trial that hangs."""
 IDS = [f"id {number}" for number in range(40)]
 TEXTS = ["a dog", "a cat", "red", "blue", "the sea", "ein Hund"]
 IMAGES = ["one", "two"]
@@ -57,6 +64,12 @@ _QUERIES = {text: _MODEL.fusion_inputs([TextQuery(text=text)]).embeddings[0] for
 
 
 # --- drawing operations
+
+
+def series(dice: random.Random) -> list[Operation]:
+    """The operations of a trial."""
+    first = [["shards", dice.randint(2, 4)]] if dice.random() < SHARDED else []
+    return [*first, *(drawn(dice) for _ in range(OPERATIONS))]
 
 
 def drawn(dice: random.Random) -> Operation:
@@ -156,6 +169,10 @@ class World:
         self.path = folder / "index"
         self.items: dict[str, Item] = {}
         self._encoded: dict[str, tuple[np.ndarray, np.ndarray, float]] = {}
+        self._shards = 1
+        self._open()
+
+    def _open(self) -> None:
         self.writer: MadeUpIndex = open_made_up(self.path)
         self.reader: MadeUpIndex = open_made_up(self.path)
         self.process = SearchingProcess(self.path)
@@ -174,8 +191,15 @@ class World:
         """Close everything, and open it."""
         self.close()
         describe(self.path, verify=True)
-        self.writer, self.reader = open_made_up(self.path), open_made_up(self.path)
-        self.process = SearchingProcess(self.path)
+        self._open()
+
+    def shards(self, count: int) -> None:
+        """Begin again, with an index of so many shards."""
+        self.close()
+        shutil.rmtree(self.path)
+        made(self.path, shards=count)
+        self.items, self._encoded, self._shards = {}, {}, count
+        self._open()
 
     def add(self, drawn_items: Sequence[dict[str, Any]]) -> None:
         """Add or replace items; the last one of an id counts."""
@@ -208,7 +232,8 @@ class World:
         """Merge all segments."""
         self.writer.compact()
         about = describe(self.path, verify=True)
-        assert (about["segments"], about["tombstones"]) == (min(1, len(self.items)), 0), about
+        filled = len({shard_of(id, self._shards) for id in self.items})
+        assert (about["segments"], about["tombstones"]) == (filled, 0), about
 
     def all(self) -> None:
         """Compare all items."""
@@ -317,8 +342,11 @@ def failure_of(operations: Sequence[Operation], folder: Path) -> str:
                 world.do(operation)
             except Exception as error:
                 return f"operation {number}, {operation[0]}: {type(error).__name__}: {error}"
-        world.restart()
-        world.all()
+        try:
+            world.restart()
+            world.all()
+        except Exception as error:
+            return f"after all operations: {type(error).__name__}: {error}"
     finally:
         world.close()
     return ""
@@ -326,17 +354,17 @@ def failure_of(operations: Sequence[Operation], folder: Path) -> str:
 
 def shrunk(operations: list[Operation], fails: Callable[[list[Operation]], bool]) -> list[Operation]:
     """A shorter series that fails, too: parts are left out, larger ones first, as long as that is so."""
-    size, tries = len(operations) // 2, 0
+    size, tries, end = len(operations) // 2, 0, time.monotonic() + SHRINKING_SECONDS
     while size and tries < SHRINKING:
         start, removed = 0, False
-        while start < len(operations) and tries < SHRINKING:
+        while start < len(operations) and tries < SHRINKING and time.monotonic() < end:
             shorter = operations[:start] + operations[start + size :]
             tries += 1
             if fails(shorter):
                 operations, removed = shorter, True
             else:
                 start += size
-        if not removed:
+        if not removed or time.monotonic() >= end:
             size //= 2
     return operations
 
@@ -346,12 +374,13 @@ def prepare(folder: Path) -> Trial:
 
     def trial(seed: int) -> Outcome:
         dice = random.Random(seed)
-        operations = [drawn(dice) for _ in range(OPERATIONS)]
+        operations = series(dice)
         outcome = Outcome()
         for name, *arguments in operations:
             each = len(arguments[1]) if name == "search" else 1  # several queries are an operation each
             outcome.count += each
             outcome.seen[name] += each
+        outcome.seen["operations on shards"] += outcome.count if operations[0][0] == "shards" else 0
         if failure := failure_of(operations, folder):
             short = shrunk(operations, lambda shorter: bool(failure_of(shorter, folder)))
             script = Path(tempfile.gettempdir()) / f"torture-model-{seed}.json"
@@ -365,7 +394,7 @@ def prepare(folder: Path) -> Trial:
 SCENARIO = Scenario(
     name="model",
     promise="Add, update, remove, search in every mode, filter, near, browse, compact and reopen, by two "
-    "processes, give what a dictionary and exhaustive scoring give.",
+    "processes, on whole and sharded indexes, give what a dictionary and exhaustive scoring give.",
     unit="operations",
     goal=1_000_000,
     field="Qdrant: 200,000 a night, restarts with p = 0.001",

@@ -23,6 +23,12 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
 
+    def add(self, other: Outcome) -> None:
+        """Take in what a part of the trial gave."""
+        self.count += other.count
+        self.failures += other.failures
+        self.seen.update(other.seen)
+
     def expect(self, holds: bool, otherwise: str) -> None:
         """Record a failure unless something holds."""
         if not holds:

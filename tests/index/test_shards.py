@@ -87,6 +87,15 @@ def test_items_are_where_the_hash_of_their_id_says(tmp_path: Path) -> None:
     ]
 
 
+def test_another_index_may_take_the_place_of_a_sharded_one(tmp_path: Path) -> None:
+    for shards in (2, 3):
+        path = made(tmp_path / "sharded", ITEMS, shards=shards)
+        with open_made_up(path) as index:
+            images = {item.id: item.image.read() for item in index if item.image is not None}
+        assert images == {item.id: item.image.read() for item in ITEMS if item.image is not None}
+        shutil.rmtree(path)
+
+
 TWICE = [Item(f"again-{number}", f"The text of {number}") for number in (1, 4, 7, 10)]
 
 

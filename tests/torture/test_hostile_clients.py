@@ -21,12 +21,12 @@ def port_of(address: str) -> int:
 def test_odd_requests(running: Running) -> None:
     open_port = port_of(running(limits=SHORT, read_only=True))
     trial = requests.clients_trial(
-        open_port, port_of(running(limits=SHORT, read_only=True, token=requests.TOKEN))
+        open_port, port_of(running(limits=SHORT, read_only=True, token=requests.TOKEN)), 50
     )
     for seed in (1, 2):
         outcome = trial(seed)
         assert outcome.failures == []
-        assert outcome.count == 25
+        assert outcome.count == 50
     assert server_errors(open_port)[1] == 0
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import random
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -27,3 +29,26 @@ def test_an_index_that_forgets_a_removal_is_found_out(
     assert model.failure_of(script, tmp_path) == ""
     monkeypatch.setattr(MadeUpIndex, "remove", lambda index, ids: len(ids))
     assert model.failure_of(script, tmp_path).startswith("operation 3, search: AssertionError: 1 hits of 0")
+
+
+@pytest.mark.slow
+def test_a_failing_trial_leaves_a_short_script_that_fails_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(model, "OPERATIONS", 80)
+    monkeypatch.setattr(model, "SHARDED", 1.0)
+    whole = model.failure_of(model.series(random.Random(3)), tmp_path)
+    assert whole == ""
+    monkeypatch.setattr(MadeUpIndex, "remove", lambda index, ids: sum(id in index for id in set(ids)))
+    outcome = model.prepare(tmp_path)(3)
+    (failure,) = outcome.failures
+    script = tmp_path / "torture-model-3.json"
+    assert failure.endswith(f"operations of it are in {script}")
+    operations = [json.loads(line) for line in script.read_text().splitlines()]
+    assert 2 <= len(operations) <= 4
+    assert {"add", "remove"} <= {name for name, *_ in operations}
+    assert model.main(script) == 1
+    assert capsys.readouterr().out.startswith(("operation", "after all operations"))
+    monkeypatch.undo()
+    assert model.main(script) == 0

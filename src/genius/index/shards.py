@@ -98,13 +98,18 @@ def shard_of(id: str, count: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _folders(manifest: Path) -> tuple[str, ...]:
-    return ShardManifest.read(manifest.parent).folders
+def _folders(folder: Path, inode: int, changed_at: int) -> tuple[str, ...]:
+    """The folders of the shards that this manifest names; another index may take its place."""
+    return ShardManifest.read(folder).folders
 
 
 def catalogue_of(catalogue: Path, id: str) -> Path:
     """The catalogue that keeps what an item brought along: this one, or that of the item's shard."""
     if catalogue.name != FILE:
         return catalogue
-    folders = _folders(catalogue)
+    try:
+        manifest = catalogue.stat()
+    except OSError:
+        raise DamagedError(f"{catalogue} is gone: bring it back") from None
+    folders = _folders(catalogue.parent, manifest.st_ino, manifest.st_mtime_ns)
     return catalogue.parent / folders[shard_of(id, len(folders))] / "catalogue.sqlite"
