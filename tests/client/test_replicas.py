@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,17 +15,24 @@ from tests.client.scripted_server import raw_answer, start_server
 BUSY = raw_answer(503, b'{"error": {"kind": "busy", "message": "too many requests"}}')
 
 
-def nobody() -> str:
-    """An address at which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
+@pytest.fixture
+def nobody() -> Iterator[Callable[[], str]]:
+    """Gives addresses at which nobody listens, and which nobody else gets meanwhile."""
+    with contextlib.ExitStack() as bound:
+
+        def address() -> str:
+            silent = bound.enter_context(socket.socket())
+            silent.bind(("127.0.0.1", 0))
+            return f"http://127.0.0.1:{silent.getsockname()[1]}"
+
+        yield address
 
 
 def items(count: int) -> bytes:
     return raw_answer(200, b'{"items": %d}' % count)
 
 
-def test_the_next_address_is_tried_and_then_tried_first() -> None:
+def test_the_next_address_is_tried_and_then_tried_first(nobody: Callable[[], str]) -> None:
     silent, (busy, first_thread), (working, other) = (
         nobody(),
         start_server([BUSY]),
@@ -44,7 +53,7 @@ def test_one_that_stops_answering_is_left_for_the_others() -> None:
     other.join()
 
 
-def test_if_none_answers_all_are_named() -> None:
+def test_if_none_answers_all_are_named(nobody: Callable[[], str]) -> None:
     urls = [nobody(), nobody()]
     (busy, thread) = start_server([BUSY])
     with Client([*urls, busy]) as client, pytest.raises(GeniusError) as raised:
@@ -55,7 +64,7 @@ def test_if_none_answers_all_are_named() -> None:
     thread.join()
 
 
-def test_an_answer_is_an_answer_even_if_it_is_an_error() -> None:
+def test_an_answer_is_an_answer_even_if_it_is_an_error(nobody: Callable[[], str]) -> None:
     missing = raw_answer(422, b'{"error": {"kind": "invalid", "message": "k is too large"}}')
     url, thread = start_server([missing])
     with Client([url, nobody()]) as client, pytest.raises(InputError, match="k is too large"):
@@ -63,7 +72,7 @@ def test_an_answer_is_an_answer_even_if_it_is_an_error() -> None:
     thread.join()
 
 
-def test_changes_go_to_the_first_alone() -> None:
+def test_changes_go_to_the_first_alone(nobody: Callable[[], str]) -> None:
     first, (second, thread) = nobody(), start_server([items(1)])
     with Client([first, second]) as client:
         for change in (lambda: client.remove("a"), client.compact):
