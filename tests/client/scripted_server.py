@@ -5,10 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 
+PATIENCE = 60.0
+"""Seconds after which a server to which nobody comes ends with an error, so that no test waits for ever."""
+
 
 def start_server(answers: list[bytes]) -> tuple[str, threading.Thread]:
     """A server that gives each connection one answer, and closes it."""
     listening = socket.create_server(("127.0.0.1", 0))
+    listening.settimeout(PATIENCE)
 
     def run() -> None:
         with listening:

@@ -12,10 +12,9 @@ from tests.client.scripted_server import raw_answer, start_server
 
 
 def test_a_service_that_does_not_answer() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with pytest.raises(GeniusError, match="does not answer"):
-        Client(f"http://127.0.0.1:{port}").search("red")
+    with socket.socket() as silent, pytest.raises(GeniusError, match="does not answer"):
+        silent.bind(("127.0.0.1", 0))  # so that nobody else listens there
+        Client(f"http://127.0.0.1:{silent.getsockname()[1]}").search("red")
 
 
 def test_an_idle_connection_that_was_closed_is_replaced() -> None:
