@@ -9,6 +9,7 @@ a real browser (Debian's chromium, driven by playwright). Look at the picture be
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -41,14 +43,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         index = f"{folder}/index"
         subprocess.run([*genius, "index", str(options.photos), "-o", index], check=True)
-        port = ADDRESS.rpartition(":")[2]
-        service = subprocess.Popen([*genius, "serve", index, "--read-only", "--port", port])
-        try:
-            _wait_until_ready()
+        with served(Path(index)):
             shoot(options.query, options.out)
-        finally:
-            service.terminate()
-            service.wait()
+
+
+@contextlib.contextmanager
+def served(index: Path) -> Iterator[str]:
+    """The address of a service of an index, once it answers."""
+    command = [sys.executable, "-m", "genius", "serve", str(index), "--read-only"]
+    service = subprocess.Popen([*command, "--port", ADDRESS.rpartition(":")[2]])
+    try:
+        _wait_until_ready()
+        yield ADDRESS
+    finally:
+        service.terminate()
+        service.wait()
 
 
 def shoot(query: str, out: Path) -> None:
