@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "images")
     parser.add_argument("--only", action="append", help="The name of a picture; repeatable.")
     options = parser.parse_args()
-    pictures: dict[str, Callable[[Studio], None]] = {
+    drawings: dict[str, Callable[[Studio], None]] = {
         name.removeprefix("take_"): function
         for name, function in globals().items()
         if name.startswith("take_")
@@ -70,8 +70,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, _browser() as browser:
         studio = Studio(Path(folder), options.demo.resolve(), options.photos.resolve(), options.out, browser)
         studio.prepare()
-        for name in options.only or pictures:
-            pictures[name](studio)
+        for name in options.only or drawings:
+            drawings[name](studio)
 
 
 @contextlib.contextmanager
