@@ -79,6 +79,18 @@ def test_items_without_texts_are_named_by_words(tmp_path: Path) -> None:
     assert labels == {"Dogs", "Trains", "Boats"}
 
 
+def test_albums_within_one_that_texts_name_are_named_by_texts_or_not_at_all(tmp_path: Path) -> None:
+    items, world, words = themes(90)
+    (tmp_path / "x.jpg").write_bytes(b"x")
+    alike = [Item(item.id, item.id.split("/")[0], ImageFile(str(tmp_path), "x.jpg")) for item in items]
+    with open_world(tmp_path / "index", alike, world, words=words) as index:
+        albums = index.albums(3)
+    assert {album.label for album in albums} == {"Dogs", "Trains", "Boats"}
+    inner = {other.label for album in albums for other in album.albums}
+    assert inner <= {"", "Dogs", "Trains", "Boats", *(f"{label} 2" for label in ("Dogs", "Trains", "Boats"))}
+    assert "" in inner
+
+
 def test_albums_like_earlier_ones(index: WorldIndex, tmp_path: Path) -> None:
     items, world, words = themes(252)
     texts = [Item(item.id, item.text or item.id) for item in items]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -120,10 +121,15 @@ def test_ids_that_collide_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with open_made_up(old) as index:
         index.add([Item("b", "newest b")])  # 3rd
     monkeypatch.setattr(assembly, "now", lambda: datetime.datetime(2024, 6, 1, tzinfo=datetime.UTC))
-    with pytest.raises(
-        InputError, match=r"2 ids are in more than one index: 'a' \(in .*old and .*new\), 'b'"
-    ):
+    with pytest.raises(InputError, match=r"2 ids are in both .*old and .*new: 'a', 'b'; take the newer item"):
         merge([old, new], tmp_path / "out")
+    with open_made_up(tmp_path / "third") as index:
+        index.add([Item("b", "third b")])
+    with pytest.raises(
+        InputError, match=r"in more than one index: 'a' \(in .*old and .*new\), 'b' \(in .* and .*third\);"
+    ):
+        merge([old, new, tmp_path / "third"], tmp_path / "out")
+    shutil.rmtree(tmp_path / "third")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old"]
 
     def texts(out: str, prefer: Any, *paths: Path) -> dict[str, str | None]:

@@ -177,9 +177,10 @@ class _AlbumMaker:
         *,
         nested: bool,
         like: np.ndarray | None = None,
-        within: str = "",
+        within: tuple[str, bool] = ("", False),
     ) -> tuple[Album, ...]:
-        """Albums of some rows, which rise; they are all rows, or those of the album of the name `within`."""
+        """Albums of some rows, which rise; they are all rows, or those of the album `within`: its name, and
+        whether that is from texts."""
         members = self.members.selected(rows)
         cells = members.cells(max(1, len(rows) // CELLS), first_level=members.semantic)
         made = partition(self.vectors[rows], cells, n, like)
@@ -189,11 +190,11 @@ class _AlbumMaker:
         ]
         labels = self._labels([group for group, _ in ordered], within)
         albums = []
-        for (group, similarities), label in zip(ordered, labels, strict=True):
+        for (group, similarities), (label, from_texts) in zip(ordered, labels, strict=True):
             inner: tuple[Album, ...] = ()
             if nested and len(group) >= NESTED and len(groups) > 1:
                 parts = int(np.clip(len(group) // (NESTED // 2), 2, MAX_NESTED))
-                inner = self.make(np.sort(group), parts, nested=False, within=label)
+                inner = self.make(np.sort(group), parts, nested=False, within=(label, from_texts))
             known = tuple(self.ids[row] for row in group.tolist())
             covers = self._covers(group, similarities)
             albums.append(Album(known[0], label, float(similarities.mean()), covers, known, inner))
@@ -224,8 +225,12 @@ class _AlbumMaker:
         entries = self.catalogue.entries(keys)
         return [item_of(entries[key], self.catalogue.path) for key in keys]
 
-    def _labels(self, groups: Sequence[np.ndarray], within: str) -> list[str]:
-        """A name for each group of rows."""
+    def _labels(self, groups: Sequence[np.ndarray], within: tuple[str, bool]) -> list[tuple[str, bool]]:
+        """A name for each group of rows, and whether it is from texts.
+
+        Where texts name the album that the groups are in but not a group, words would say less than they do:
+        to them, all flags are alike.
+        """
         sampled = [group[:: max(1, len(group) // TEXTS)] for group in groups]
         texts = [[text for item in self._items(rows) if (text := naming_text(item))] for rows in sampled]
         background = counted(text for several in texts for text in several)
@@ -234,14 +239,15 @@ class _AlbumMaker:
             for several, rows in zip(texts, sampled, strict=True)
         ]
         unnamed = [number for number, options in enumerate(names) if not options]
-        if unnamed and self.words is not None:
+        if unnamed and self.words is not None and not within[1]:
             # Albums within an album differ from each other, but should not forget what they have in common.
             everything = (self._mean(np.concatenate(groups)) + self._mean(np.arange(len(self.members)))) / 2
             means = np.stack([self._mean(groups[number]) for number in unnamed])
             by_words = names_by_words(means, everything, self._spreads, self.words, VOCABULARY)
             for number, options in zip(unnamed, by_words, strict=True):
                 names[number] = options
-        return distinct(names, within)
+        from_texts = [number not in unnamed for number in range(len(groups))]
+        return list(zip(distinct(names, within[0]), from_texts, strict=True))
 
     @cached_property
     def _spreads(self) -> np.ndarray:

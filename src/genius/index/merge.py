@@ -119,14 +119,19 @@ def _collisions(sources: Sequence[StoredItems]) -> dict[str, Places]:
 
 
 def _collision_error(paths: Sequence[Path], collisions: dict[str, Places]) -> InputError:
+    holders = [
+        " and ".join(str(paths[number]) for number, _ in collisions[id]) for id in sorted(collisions)[:NAMED]
+    ]
+    together = len(set(holders)) == 1 and len(paths) == 2
     named = [
-        f"{id!r} (in {' and '.join(str(paths[number]) for number, _ in collisions[id])})"
-        for id in sorted(collisions)[:NAMED]
+        repr(id) if together else f"{id!r} (in {where})"
+        for id, where in zip(sorted(collisions), holders, strict=False)
     ]
     more = " …" if len(collisions) > NAMED else ""
     ids = "1 id is" if len(collisions) == 1 else f"{len(collisions):,} ids are"
+    where = f"both {holders[0]}" if together else "more than one index"
     return InputError(
-        f"{ids} in more than one index: {', '.join(named)}{more}: take the newer item of each with --prefer "
+        f"{ids} in {where}: {', '.join(named)}{more}; take the newer item of each with --prefer "
         "newer, or that of the first index with --prefer first"
     )
 
