@@ -51,8 +51,8 @@ class FigureFile:
 
     def __setitem__(self, name: str, figures: dict[str, Any]) -> None:
         self._figures[name] = figures
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps([name, figures]) + "\n")
+        with self._path.open("ab", buffering=0) as file:  # in one piece: several processes may add lines
+            file.write((json.dumps([name, figures]) + "\n").encode())
 
 
 def print_figures(figures: Mapping[str, float], *, as_json: bool) -> None:

@@ -21,12 +21,13 @@ ENDS = (0.025, 0.975)
 
 
 def evaluation_record(evaluation: Evaluation, pool: str, tree: Tree, split: Split) -> dict[str, Any]:
-    """By system: the hit rates of each task, also for seen and unseen answers apart, the items that are
-    ranked, and 95 % intervals of the mean over tasks and of its ratio to the dense baseline."""
-    if not evaluation.runs:  # nothing is unseen
+    """Of one pool, by system: the hit rates of each task, also for seen and unseen answers apart, the items
+    that are ranked, and 95 % intervals of the mean over tasks and of its ratio to the dense baseline."""
+    runs = [run for run in evaluation.runs if run.pool == pool]
+    if not runs:  # nothing is unseen
         return {"queries": {}, "systems": {}}
-    systems = list(dict.fromkeys(run.system for run in evaluation.runs))
-    tasks = list(dict.fromkeys(run.task for run in evaluation.runs))
+    systems = list(dict.fromkeys(run.system for run in runs))
+    tasks = list(dict.fromkeys(run.task for run in runs))
     judgements = {task: tree.judgements(split, task) for task in tasks}
     found_by_task = [
         np.stack([hits(evaluation, system, task, judgements[task], pool) for system in systems])
@@ -37,7 +38,7 @@ def evaluation_record(evaluation: Evaluation, pool: str, tree: Tree, split: Spli
     for system, (of_mean, of_ratio) in zip(systems, intervals, strict=True):
         record["systems"][system] = {"tasks": {}, "interval": of_mean, "ratio_interval": of_ratio}
     for measured in evaluation.measurements:
-        if measured.task == "mean":
+        if measured.pool != pool or measured.task == "mean":
             continue
         name = _kept_name(measured.metric)
         if name is not None:

@@ -39,6 +39,8 @@ class Row:
     """Only the tasks of this data set are measured."""
     task: str = ""
     """Only this task is measured."""
+    queries: int = 0
+    """So many of each task are measured, at most; 0 is all."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Values that replace the recipe's, nested as in TOML."""
     decoder: Mapping[str, Any] = field(default_factory=dict)

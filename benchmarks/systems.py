@@ -100,7 +100,7 @@ class SystemBench:
     """Trains, measures and keeps."""
 
     def __init__(self, options: argparse.Namespace, rows: list[Row]) -> None:
-        self.tree, self.work, self.sample = Tree(options.tree), options.work, options.queries
+        self.tree, self.work, self._queries = Tree(options.tree), options.work, options.queries
         self.split: Split = "test" if options.final else "val"
         self.recipes = RowRecipes(self.tree)
         self.figures = FigureFile((options.figures or self.work) / f"figures-{self.split}.jsonl")
@@ -114,7 +114,12 @@ class SystemBench:
 
     def key(self, run: SeedRun, pool: PoolName) -> str:
         """The name under which figures are kept: another recipe, number of beams or sample is another one."""
-        return f"{run.row.name} | {run.model} | {pool} | B {run.row.beams} | {self.sample or 'all'} queries"
+        sample = self.sample(run.row) or "all"
+        return f"{run.row.name} | {run.model} | {pool} | B {run.row.beams} | {sample} queries"
+
+    def sample(self, row: Row) -> int:
+        """How many queries of each task a row is measured by, at most; 0 is all."""
+        return min(filter(None, (self._queries, row.queries)), default=0)
 
     def missing(self, run: SeedRun) -> list[PoolName]:
         """The pools that are not measured."""
@@ -152,26 +157,26 @@ class SystemBench:
                 self.train_and_measure(run)
 
     def train_and_measure(self, run: SeedRun) -> None:
-        """Train a row with a seed, and measure it in the pools that are missing."""
+        """Train a row with a seed, and measure it in the pools that are missing, all at once."""
         log.info("%s, seed %d", run.row.name, run.seed)
         cache, model = pipeline.default_cache(), self.work / "models" / run.model
-        training = self.work / "training"
+        training, pools = self.work / "training", self.missing(run)
         train_model(run.recipe, self.tree, model, cache=cache, work=training, force=True)
-        for pool in self.missing(run):
-            start = time.perf_counter()
-            evaluation = evaluate_model(
-                self.tree,
-                model,
-                split=self.split,
-                cache=cache,
-                pools=(pool,),
-                tasks=run.row.tasks(self.tree, self.split),
-                systems=run.row.systems,
-                beams=run.row.beams,
-                sample=self.sample,
-            ).evaluation
-            record = evaluation_record(evaluation, pool, self.tree, self.split)
-            stages = {stage.name: {"steps": stage.steps, "seconds": stage.seconds} for stage in run.stages}
+        start = time.perf_counter()
+        evaluation = evaluate_model(
+            self.tree,
+            model,
+            split=self.split,
+            cache=cache,
+            pools=pools,
+            tasks=run.row.tasks(self.tree, self.split),
+            systems=run.row.systems,
+            beams=run.row.beams,
+            sample=self.sample(run.row),
+        ).evaluation
+        seconds = (time.perf_counter() - start) / len(pools)
+        stages = {stage.name: {"steps": stage.steps, "seconds": stage.seconds} for stage in run.stages}
+        for pool in pools:
             self.figures[self.key(run, pool)] = {
                 "row": run.row.name,
                 "seed": run.seed,
@@ -179,8 +184,8 @@ class SystemBench:
                 "split": self.split,
                 "training": stages,
                 "epochs": self.recipes.epochs(run.recipe),
-                "seconds": time.perf_counter() - start,
-                **record,
+                "seconds": seconds,
+                **evaluation_record(evaluation, pool, self.tree, self.split),
             }
 
     # --- the plan
