@@ -1,7 +1,7 @@
 """Who finds what: every system of the paper, its rivals and ours in one table, by one command.
 
     python benchmarks/systems.py --tree TREE --plan                      # what it will do, and how long
-    python benchmarks/systems.py --tree TREE [--only ROW …] [--budget HOURS] [--queries 300]
+    python benchmarks/systems.py --tree TREE [--only ROW …] [--seeds 0] [--budget HOURS]
     python benchmarks/systems.py --tree TREE --final                     # the test split
     python benchmarks/systems.py --tree TREE --final --table             # what is measured already
 
@@ -9,8 +9,9 @@ The rows are those of benchmarks/systems.toml (--rows). Row by row it trains wha
 seed in local pools, the union pool and pools of unseen items, and prints the tables. Stages that rows have
 in common are trained once. Killed, it goes on where it was: checkpoints, models and figures (a JSON line for
 each row, seed and pool) are kept in --work. With --budget it stops before a row that it would not finish.
-Figures are small: with --figures they are kept elsewhere (research/systems holds those that were measured so
-far), so that another machine goes on where this one stopped.
+Several may run side by side, over other rows or seeds: pinned to one core each (`taskset`, OMP_NUM_THREADS=1)
+two do half as much again as one on two cores. Figures are small: with --figures they are kept elsewhere
+(research/systems holds those that were measured so far), so that another machine goes on where this one stopped.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=ROOT / "out" / "systems", help="where all is kept")
     parser.add_argument("--figures", type=Path, help="where figures are kept (default: with the rest)")
     parser.add_argument("--only", nargs="+", metavar="ROW", help="these rows, by name")
+    parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", help="these seeds of a row alone")
     parser.add_argument("--plan", action="store_true", help="print what would be done, and stop")
     parser.add_argument("--table", action="store_true", help="print the tables of what is measured, and stop")
     parser.add_argument("--budget", type=float, metavar="HOURS", help="stop before a row that takes longer")
@@ -104,7 +106,7 @@ class SystemBench:
         self.split: Split = "test" if options.final else "val"
         self.recipes = RowRecipes(self.tree)
         self.figures = FigureFile((options.figures or self.work) / f"figures-{self.split}.jsonl")
-        self._rows = rows
+        self._rows, self._seeds = rows, options.seeds
 
     def seed_runs(self, row: Row) -> Iterator[SeedRun]:
         """A row with each of its seeds."""
@@ -120,6 +122,10 @@ class SystemBench:
     def sample(self, row: Row) -> int:
         """How many queries of each task a row is measured by, at most; 0 is all."""
         return min(filter(None, (self._queries, row.queries)), default=0)
+
+    def is_chosen(self, run: SeedRun) -> bool:
+        """Whether its seed is to be trained."""
+        return self._seeds is None or run.seed in self._seeds
 
     def missing(self, run: SeedRun) -> list[PoolName]:
         """The pools that are not measured."""
@@ -145,7 +151,7 @@ class SystemBench:
         """Train and measure what is missing, as far as the hours reach."""
         started = time.monotonic()
         for row in rows:
-            left = [run for run in self.seed_runs(row) if self.missing(run)]
+            left = [run for run in self.seed_runs(row) if self.is_chosen(run) and self.missing(run)]
             hours = sum(self.hours(run, set()) for run in left)
             spent = (time.monotonic() - started) / 3600
             if left and budget is not None and spent + hours > budget:
@@ -215,7 +221,9 @@ class SystemBench:
         known: set[Path] = set()
         first_row: dict[Path, str] = {}
         for row in rows:
-            runs = list(self.seed_runs(row))
+            runs = list(filter(self.is_chosen, self.seed_runs(row)))
+            if not runs:
+                continue
             shared = self._shared(runs, first_row)
             hours = sum(self.hours(run, known) for run in runs)
             total += hours
