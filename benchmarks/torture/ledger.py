@@ -13,6 +13,7 @@ import platform
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,7 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+@cache
 def machine() -> str:
     """The machine in a few words."""
     name = platform.processor() or platform.machine()
@@ -158,6 +160,7 @@ def machine() -> str:
     return f"{os.cpu_count()} × {name}, {platform.system()}"
 
 
+@cache
 def versions() -> dict[str, str]:
     """The versions of Python, SQLite and the libraries below genius."""
     import sqlite3
@@ -171,6 +174,7 @@ def versions() -> dict[str, str]:
     return found
 
 
+@cache
 def commit() -> str:
     """The commit that runs, with a plus if files differ from it other than by these records."""
     try:

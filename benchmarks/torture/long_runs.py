@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.faults.changing_writer import states
 from tests.index.made_up_index import open_made_up
+from torture.orphans import die_with_parent
 from torture.scenario import Outcome, Scenario, Trial, seen_together
 from torture.service import NEEDS, PATIENT, answer, index_for_services, running
 
@@ -69,6 +70,7 @@ class Other:
         self._pid = os.fork()
         if self._pid == 0:
             try:
+                die_with_parent()
                 period = work()
                 while os.read(told, 1):
                     lines = period(time.monotonic() + PERIOD)
@@ -201,6 +203,7 @@ def prepare_service(folder: Path) -> Trial:
     ready, said = os.pipe()
     child = os.fork()
     if child == 0:
+        die_with_parent()
         with running(index, read_only=True, limits=PATIENT) as port:
             os.write(said, str(port).encode())
             signal.pause()

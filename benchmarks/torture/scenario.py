@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 
 LARGEST = "largest "
@@ -48,6 +50,18 @@ def seen_together(one: Mapping[str, int], other: Mapping[str, int]) -> Counter[s
 
 Trial = Callable[[int], Outcome]
 """Does the harm that a seed determines."""
+
+
+def seeded(harm: Callable[[random.Random, Outcome], None]) -> Trial:
+    """The trial of some harm, which is given dice of the seed, and an outcome to fill."""
+
+    @wraps(harm)
+    def trial(seed: int) -> Outcome:
+        outcome = Outcome()
+        harm(random.Random(seed), outcome)
+        return outcome
+
+    return trial
 
 
 @dataclass(frozen=True)
