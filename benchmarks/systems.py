@@ -9,9 +9,10 @@ The rows are those of benchmarks/systems.toml (--rows). Row by row it trains wha
 seed in local pools, the union pool and pools of unseen items, and prints the tables. Stages that rows have
 in common are trained once. Killed, it goes on where it was: checkpoints, models and figures (a JSON line for
 each row, seed and pool) are kept in --work. With --budget it stops before a row that it would not finish.
-Several may run side by side, over other rows or seeds: pinned to one core each (`taskset`, OMP_NUM_THREADS=1)
-two do half as much again as one on two cores. Figures are small: with --figures they are kept elsewhere
-(research/systems holds those that were measured so far), so that another machine goes on where this one stopped.
+Several may run side by side, over other rows or seeds: pinned to one core each (`taskset`,
+OMP_NUM_THREADS=1) two do half as much again as one on two cores. Figures are small: with --figures they are
+kept elsewhere (research/systems holds those that were measured so far), so that another machine goes on
+where this one stopped.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from torture import images
-from torture.scenario import Outcome, Scenario, Trial
+from torture.scenario import Outcome, Scenario, Trial, seeded
 from torture.service import NEEDS, PATIENT, SHORT, answer, index_for_services, server_errors, start
 
 EXAMPLES = 10
@@ -79,8 +79,8 @@ def prepare_images(folder: Path) -> Trial:
 def images_trial(port: int) -> Trial:
     """A trial sends some hostile images as queries and as items."""
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome()
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
         for _ in range(10):
             name, content = images.hostile(dice)
             image = base64.b64encode(content).decode()
@@ -97,7 +97,6 @@ def images_trial(port: int) -> Trial:
             outcome.expect(b"Traceback" not in said, f"{name} to {path}: a traceback")
             seconds = time.process_time() - began
             outcome.expect(seconds < 2 * images.SECONDS, f"{name} to {path}: took {seconds:.1f} seconds")
-        return outcome
 
     return trial
 

@@ -15,6 +15,7 @@ from genius.data.mbeir import Tree
 from genius.encode import pipeline
 from genius.index.index import Index
 from genius.serve.config import Limits, Settings
+from torture.ledger import locked
 from torture.supervisor import ROOT
 
 HOME = ROOT / "out" / "torture" / f"service-{__version__}"
@@ -23,8 +24,10 @@ NEEDS = ("torch", "onnx", "fastapi", "uvicorn", "pytest", "httpx2")
 
 def index_for_services(folder: Path) -> Path:
     """A copy of an index of the miniature benchmark, with a tiny model that codes."""
-    if not (HOME / "index").exists():
-        _make(HOME)
+    HOME.parent.mkdir(parents=True, exist_ok=True)
+    with locked(HOME.parent):  # several workers may want it at a time
+        if not (HOME / "index").exists():
+            _make(HOME)
     use_cache()
     shutil.copytree(HOME / "index", folder / "index")
     return folder / "index"

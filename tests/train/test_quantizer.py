@@ -117,7 +117,8 @@ def test_k_means_initialises_the_codebooks_again_after_a_share_of_the_steps() ->
 
 def test_refit_draws_the_codes_of_training_items_towards_zero() -> None:
     """The first semantic level by hand: means, as if 2.5 more residuals had been zero."""
-    trained = stage(dataclasses.replace(SETTINGS, refit=0.0))
+    asked_for = dataclasses.replace(SETTINGS, others=0)
+    trained = stage(asked_for)
     trained.loss(0, 0)
     plain = trained.refit_codebooks()  # without shrinkage: means
     items = np.unique(trained.queries.items)
@@ -128,13 +129,25 @@ def test_refit_draws_the_codes_of_training_items_towards_zero() -> None:
     rows = vectors - trained.codebooks.vectors_by_level()[0][given]
     means = trained.codebooks.level(0).vectors.clone()
     own = torch.cdist(rows, means).argmin(1)
-    drawn = stage(dataclasses.replace(SETTINGS, refit=2.5))
+    drawn = stage(dataclasses.replace(asked_for, refit=2.5))
     drawn.loss(0, 0)
     drawn.refit_codebooks()
     for code, vector in enumerate(drawn.codebooks.level(0).vectors):
         number = max(1, int((own == code).sum()))
         torch.testing.assert_close(vector, means[code] * number / (number + 2.5))
     assert set(plain) == {"score", "codes", "geometry", "first", "survival"}
+
+
+def test_refit_takes_the_whole_pool_where_training_does() -> None:
+    """With other items in each step, codebooks learned those too, and are fitted to them once more."""
+    trained = stage(dataclasses.replace(SETTINGS, others=16))
+    assert len(np.unique(trained.queries.items)) < len(trained.modality)
+    trained.loss(0, 0)
+    trained.refit_codebooks()
+    vectors = torch.from_numpy(trained.all_vectors(trained.items))
+    given = torch.from_numpy(trained.modality)
+    centres = torch.stack([vectors[given == code].mean(0) for code in given.unique()])
+    torch.testing.assert_close(trained.codebooks.vectors_by_level()[0][given.unique()], centres)
 
 
 @pytest.mark.long

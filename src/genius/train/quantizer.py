@@ -103,9 +103,10 @@ class QuantizerSettings:
     restart: float = 0.0
     """The share of the steps after which k-means initialises the codebooks again; 0 is never."""
     refit: float = 0.0
-    """Fit the codebooks once more when training is over, to all training items and by k-means: each code's
-    vector is then drawn towards zero as if so many more residuals had been there and been zero. New items,
-    which training has not seen, are told better by it. 0 keeps the codebooks as trained."""
+    """Fit the codebooks once more when training is over, to all training items (with `others`, to the whole
+    pool) and by k-means: each code's vector is then drawn towards zero as if so many more residuals had been
+    there and been zero. New items, which training has not seen, are told better by it. 0 keeps the codebooks
+    as trained."""
     settle: float = 0.1
     """The share of the steps, at the end, in which dead codes are not restarted any more."""
     validated: int = 300
@@ -294,7 +295,7 @@ class QuantizerStage:
         half, probabilities = self.settings.buffer // 2, self.queries.probabilities
         count = min(half, len(probabilities))
         rows = np.sort(random.choice(len(probabilities), count, replace=False, p=probabilities))
-        answers = np.arange(len(self.modality)) if self.settings.others else np.unique(self.queries.items)
+        answers = self._learned_items()
         answers = np.sort(random.choice(answers, min(half, len(answers)), replace=False))
         vectors = np.concatenate(
             [self.all_vectors(self.queries.inputs, rows), self.all_vectors(self.items, answers)]
@@ -309,10 +310,15 @@ class QuantizerStage:
             step_size=2 * self.settings.batch,
         )
 
+    def _learned_items(self) -> np.ndarray:
+        """The items that codebooks learn from: answers of training queries, with `others` the whole pool."""
+        return np.arange(len(self.modality)) if self.settings.others else np.unique(self.queries.items)
+
     def refit_codebooks(self) -> dict[str, float]:
-        """Fit the codebooks to all training items, for a fusion that is trained; returns the validation."""
+        """Fit the codebooks to all items that they learned from, for a fusion that is trained; returns the
+        validation."""
         random = np.random.default_rng([self.seed, 29])
-        items = np.unique(self.queries.items)
+        items = self._learned_items()
         items = np.sort(random.choice(items, min(REFIT_ITEMS, len(items)), replace=False))
         device = self.settings.device
         self.codebooks.init(
