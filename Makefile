@@ -67,7 +67,7 @@ docs: install pages  ## regenerate the generated pages, build the site into out/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "the site is in out/site"
 	@$(BIN)/python -m tools.supply_chain licences > out/licences.md && echo "licences of all packages are in out/licences.md"
 	@$(BIN)/pip-audit -r constraints-hashed.txt --disable-pip --progress-spinner off > out/audit.txt 2>&1; \
-	  echo "pip-audit ended with $$?: its answer is in out/audit.txt"
+	  echo "pip-audit ended with $$?, and could not look up $$(grep -c 'could not be audited' out/audit.txt) packages: out/audit.txt"
 
 lock:  ## write constraints-hashed.txt anew, from constraints.txt and the package index
 	@$(BIN)/python -m tools.supply_chain lock

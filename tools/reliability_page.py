@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from torture.ledger import FILE, Entry, Ledger
 from torture.programme import SCENARIOS
-from torture.scenario import Scenario
+from torture.scenario import Scenario, seen_together
 
 FOUND = FILE.with_name("torture-found.toml")
 """What torture found, by hand: what was wrong, and the commit that mended it."""
@@ -33,6 +34,9 @@ make torture SCENARIOS=kill-changes SEED=17   # one trial again
 
 A run that is stopped goes on where it was. Trials run in a process with bounded memory and time: if it
 crashes or hangs, that is a failure. A small share of each scenario runs with `make test`.
+
+Hours are those that trials took, and in brackets those of the processor: where the machine had other work at
+the same time, the first are many more.
 """
 _MODEL_OF_POWER_LOSS = """
 **How power loss is played.** A library between the process and its disk records every write, sync, rename
@@ -72,6 +76,7 @@ def reliability_page(ledger: Ledger, findings: list[Found]) -> str:
         _INTRODUCTION,
         _table(ledger, findings),
         _MODEL_OF_POWER_LOSS,
+        _long_runs(ledger),
         _findings(findings),
         _runs(ledger),
     ]
@@ -82,14 +87,14 @@ def _table(ledger: Ledger, findings: list[Found]) -> str:
     lines = [
         "## What was counted",
         "",
-        "| scenario | what holds | counted | goal | failures open | best public figure elsewhere |",
-        "|---|---|---|---|---|---|",
+        "| scenario | what holds | counted | goal | failures open | hours | best public figure elsewhere |",
+        "|---|---|---|---|---|---|---|",
     ]
     for scenario in SCENARIOS.values():
         runs = ledger.of(scenario.name)
         lines.append(
             f"| `{scenario.name}` | {scenario.promise} | {_counted(scenario, runs)} | {scenario.goal:,} "
-            f"{_or_time(scenario)}| {_open_failures(runs, findings)} | {scenario.field} |"
+            f"{_or_time(scenario)}| {_open_failures(runs, findings)} | {_hours(runs)} | {scenario.field} |"
         )
     return "\n".join(lines)
 
@@ -99,8 +104,14 @@ def _counted(scenario: Scenario, runs: list[Entry]) -> str:
     return f"{count:,} {scenario.unit}" if count else "not yet"
 
 
+def _hours(runs: list[Entry]) -> str:
+    """What the trials took, and of it the processor's part."""
+    took, processor = sum(run.seconds for run in runs) / 3600, sum(run.processor for run in runs) / 3600
+    return f"{took:.2f} ({processor:.2f})" if runs else ""
+
+
 def _or_time(scenario: Scenario) -> str:
-    return f"or {scenario.enough / 60:.0f} minutes " if scenario.enough else ""
+    return f"or {scenario.enough / 60:.0f} minutes of the processor " if scenario.enough else ""
 
 
 def _open_failures(runs: list[Entry], findings: list[Found]) -> int:
@@ -111,6 +122,28 @@ def _open_failures(runs: list[Entry], findings: list[Found]) -> int:
         explained = sum((run.scenario, failure["seed"]) in mended for failure in run.failures)
         unexplained += run.failed - explained
     return unexplained
+
+
+def _long_runs(ledger: Ledger) -> str:
+    """What was seen of processes that live long, on a machine that has other work, too."""
+    lines = []
+    for name in ("readers-and-writer", "service-under-load"):
+        seen = Counter[str]()
+        for run in ledger.of(name):
+            seen = seen_together(seen, run.seen)
+        if not seen["largest age of the processes, seconds"]:
+            continue
+        said = [f"processes lived for up to {seen['largest age of the processes, seconds']:,} seconds"]
+        said += [f"{seen[what]:,} {what}" for what in ("changes", "answers", "searches") if seen[what]]
+        said.append(f"memory of one grew by {seen['largest growth, MB']} MB at most")
+        for when in ("at begin", "at end"):
+            if periods := seen[f"periods {when}"]:
+                mean = seen[f"p99 {when}, ms, summed over periods"] / periods
+                said.append(f"99 of 100 searches took less than {mean:,.0f} ms {when}")
+        lines.append(f"- `{name}`: {'; '.join(said)}.")
+    if not lines:
+        return ""
+    return "\n".join(["**Long runs** (`begin` and `end` are ten minutes of an hour each):", "", *lines, ""])
 
 
 def _findings(findings: list[Found]) -> str:

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     for place, scenario in enumerate(chosen):
         why = missing(scenario)
         left = max(0, int(scenario.goal * asked.scale) - ledger.count(scenario.name))
-        if scenario.enough and ledger.seconds(scenario.name) >= scenario.enough * asked.scale:
+        if scenario.enough and ledger.processor(scenario.name) >= scenario.enough * asked.scale:
             left = 0
         if why or not left:
             print(

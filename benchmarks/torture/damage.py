@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from genius.errors import GeniusError
-from torture.scenario import Outcome, Scenario, Trial
+from torture.scenario import Outcome, Scenario, Trial, seeded
 from torture.specimens import Specimen, altered_rows, specimen, write_all, write_cache
 
 HEADER = 512
@@ -50,8 +50,8 @@ def prepare(folder: Path, harm: Harm) -> Trial:
     held = write_cache(folder / "cache")
     cache_files = {file: file.read_bytes() for file in folder.glob("cache*") if file.stat().st_size}
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome(1)
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
         kind = dice.choices([*copies, "feature cache"], [4, 3, 2, 1, 2])[0]
         if kind == "feature cache":
             for left in folder.glob("cache*"):
@@ -61,15 +61,17 @@ def prepare(folder: Path, harm: Harm) -> Trial:
             file = dice.choice(list(cache_files))
             what, damaged = harm(dice, cache_files[file])
             file.write_bytes(damaged)
+            outcome.count = int(damaged != cache_files[file])
             _check_cache(outcome, folder / "cache", held, f"{file.name}, {what}")
-            return outcome
+            return
         copy = copies[kind]
         copy.restore()
         file = copy.draw(dice)
         before = file.read_bytes()
         what, damaged = harm(dice, before)
         if damaged == before:
-            return outcome
+            return
+        outcome.count = 1
         file.write_bytes(damaged)
         name = file.relative_to(copy.specimen.path)
         outcome.seen[f"in {name.name}"] += 1
@@ -78,7 +80,6 @@ def prepare(folder: Path, harm: Harm) -> Trial:
             _check_index(outcome, copy.specimen, contents[kind], of_segment, f"{kind}, {name}, {what}")
         else:
             _check_artifact(outcome, copy.specimen, f"{kind}, {name}, {what}")
-        return outcome
 
     return trial
 

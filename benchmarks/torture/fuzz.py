@@ -1,61 +1,32 @@
 """Fuzzing of our own parsers: whatever bytes they get, they give records or an error of ours.
 
-Mutations are our own, so that a seed has them again. With atheris installed, `python -m torture.fuzz PARSER
-SECONDS CORPUS` searches for new paths through the code instead, and keeps what found them in the folder
-CORPUS.
+With atheris installed, most trials have it search for new paths through the code (`coverage_fuzzer`); the
+others, and all without it, mutate inputs here. Either way a seed has the same inputs again.
 """
 
 from __future__ import annotations
 
-import io
-import itertools
-import json
+import importlib.util
+import os
 import random
-import sqlite3
+import re
+import resource
+import subprocess
 import sys
-import tarfile
-import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import orjson
-
-from genius import storage
-from genius.data.mbeir import TreePool
-from genius.data.read import read
-from genius.encode.checkpoints import open_checkpoint
-from genius.errors import GeniusError
-from genius.index import filters
-from genius.search.codes import PackedCodes
+from torture.parsers import PARSERS, Parser
 from torture.scenario import Outcome, Scenario, Trial, scratch
 
-EXECUTIONS = 200
-"""Of a trial."""
-MOST = 10_000
-"""Records that are taken of one file."""
-
-
-@dataclass(frozen=True)
-class Parser:
-    """Something that reads bytes.
-
-    Attributes:
-        name: of what it reads.
-        corpus: gives inputs that it accepts.
-        parse: reads the bytes, if need be by a file in the folder. May raise GeniusError.
-        words: what is put into inputs now and then.
-        needs: modules that the corpus is made with.
-    """
-
-    name: str
-    corpus: Callable[[], list[bytes]]
-    parse: Callable[[bytes, Path], object]
-    words: tuple[bytes, ...] = ()
-    needs: tuple[str, ...] = ()
+MUTATED = 2_000
+"""Inputs of a trial of our own mutations."""
+EXECUTIONS = 20_000
+"""Of a trial of atheris."""
+OWN = 16
+"""One of so many trials has our own mutations."""
+GROWTH_KB = 256 << 10
+"""Of memory, by which a trial may raise the most that this process ever had."""
 
 
 def mutated(dice: random.Random, corpus: list[bytes], words: tuple[bytes, ...]) -> bytes:
@@ -94,225 +65,58 @@ def mutated(dice: random.Random, corpus: list[bytes], words: tuple[bytes, ...]) 
 
 def prepare(folder: Path, parser: Parser) -> Trial:
     """A trial gives the parser some mutated inputs."""
-    corpus = parser.corpus()
-    for content in corpus:
+    corpus = parser.inputs()
+    for content in parser.corpus():
         parser.parse(content, scratch(folder))
+    searching = importlib.util.find_spec("atheris") is not None
 
     def trial(seed: int) -> Outcome:
+        if searching and seed % OWN:
+            return _search(parser, seed, scratch(folder))
         dice, outcome = random.Random(seed), Outcome()
-        place = scratch(folder)
-        for number in range(EXECUTIONS):
+        place, before = scratch(folder), _peak()
+        for number in range(MUTATED):
             content = mutated(dice, corpus, parser.words)
             outcome.count += 1
             try:
-                parser.parse(content, place)
-                outcome.seen["read"] += 1
-            except GeniusError:
-                outcome.seen["refused"] += 1
+                outcome.seen["read" if parser.accepts(content, place) else "refused"] += 1
             except Exception as error:
                 said = f"{type(error).__name__}: {error}"
                 outcome.failures.append(f"execution {number}: {said[:200]}: {content[:300]!r}")
                 break
+        grown = _peak() - before
+        outcome.expect(grown < GROWTH_KB, f"some input took {grown >> 10} MB")
         return outcome
 
     return trial
 
 
-# --- the parsers
+def _peak() -> int:
+    """The most memory that this process has had, in KB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _checkpoints() -> list[bytes]:
-    import torch
-    from safetensors.torch import save
-
-    tensors = {"a.weight": torch.arange(6.0).reshape(2, 3), "b": torch.zeros(4, dtype=torch.float16)}
-    contents = [save(tensors)]
-    for zipped in (True, False):
-        buffer = io.BytesIO()
-        state = {"state_dict": tensors, "epoch": 3, "optimizer": {"lr": 0.1, "groups": [1, 2]}}
-        torch.save(state, buffer, _use_new_zipfile_serialization=zipped)
-        contents.append(buffer.getvalue())
-    return contents
-
-
-def _read_checkpoint(content: bytes, folder: Path) -> None:
-    path = folder / ("a.safetensors" if content[:1] not in (b"P", b"\x80") else "a.pth")
-    path.write_bytes(content)
-    for tensor in open_checkpoint(path).values():
-        if int(np.prod(tensor.shape, dtype=object)) <= 10**6:
-            tensor.read()
-
-
-def _filter_corpus() -> list[bytes]:
-    filters_: list[Any] = [
-        {"price": {"$lt": 3, "$gte": 1.5}},
-        {"brand": "acme", "sizes": {"$in": [7, "b", None, True]}},
-        {"$or": [{"a": {"$exists": False}}, {"$not": {"a.b": {"$ne": "x"}}}]},
-        {"$and": [{"date": {"$gt": "2024-01-01"}}, {"a": {"$nin": []}}]},
-    ]
-    return [orjson.dumps(each) for each in filters_]
-
-
-@cache
-def _items() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE items (item_key INTEGER PRIMARY KEY, metadata TEXT NOT NULL)")
-    rows = [{"price": 2, "brand": "acme"}, {"a": {"b": "x"}, "date": "2025-02-03"}, {}, {"sizes": [7, "b"]}]
-    connection.executemany("INSERT INTO items (metadata) VALUES (?)", [(json.dumps(row),) for row in rows])
-    return connection
-
-
-def _read_filter(content: bytes, folder: Path) -> None:
-    try:
-        given = orjson.loads(content)
-    except ValueError:
-        return _read_condition(content, folder)
-    if isinstance(given, dict):
-        condition = filters.condition(given)
-        _items().execute(f"SELECT item_key FROM items WHERE {condition.sql}", condition.values).fetchall()
-    return None
-
-
-def _read_condition(content: bytes, folder: Path) -> None:
-    """The same as the command line has it."""
-    given = filters.filter_of([content.decode("utf-8", "replace")])
-    if given is not None:
-        _read_filter(orjson.dumps(given), folder)
-
-
-def _manifests() -> list[bytes]:
-    with tempfile.TemporaryDirectory() as folder:
-        with storage.create(Path(folder, "a"), kind="test", format=1, settings={"a": [1, {}]}) as draft:
-            (draft.folder / "file").write_bytes(b"content")
-        return [Path(folder, "a", storage.MANIFEST).read_bytes()]
-
-
-def _read_manifest(content: bytes, folder: Path) -> None:
-    storage.Manifest.parse(content, folder / storage.MANIFEST)
-
-
-def _tars() -> list[bytes]:
-    contents = []
-    for format in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w", format=format) as archive:
-            for name, content in (
-                ("a.txt", b"text"),
-                ("a.json", b'{"id": "x"}'),
-                (f"{'b' * 70}/{'c' * 60}.jpg", b"\xff\xd8\xff"),
-            ):
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-        contents.append(buffer.getvalue())
-    return contents
-
-
-def _read_file(name: str, content: bytes, folder: Path) -> None:
-    path = folder / name
-    path.write_bytes(content)
-    for item in itertools.islice(read(path), MOST):
-        if item.image is not None and name.endswith(".tar"):
-            item.image.read()
-
-
-def _tables() -> list[bytes]:
-    rows: list[dict[str, Any]] = [
-        {"id": "a", "text": "one", "image": "a.jpg", "metadata": {"price": 1.5, "tags": ["x"]}},
-        {"id": 2, "caption": "zwei", "n": None, "deep": {"a": {"b": True}}},
-    ]
-    return [b"".join(orjson.dumps(row) + b"\n" for row in rows)]
-
-
-def _candidates() -> list[bytes]:
-    rows = [
-        {
-            "did": "9:1",
-            "txt": "a text",
-            "img_path": "mbeir_images/a.jpg",
-            "modality": "image,text",
-            "src_content": None,
-        },
-        {"did": "9:2", "txt": None, "img_path": "mbeir_images/b.jpg", "modality": "image"},
-        {"did": "9:3", "txt": "only text", "img_path": None, "modality": "text"},
-    ]
-    return [b"".join(orjson.dumps(row) + b"\n" for row in rows)]
-
-
-def _read_candidates(content: bytes, folder: Path) -> None:
-    path = folder / "mbeir_a_cand_pool.jsonl"
-    path.write_bytes(content)
-    for _ in itertools.islice(TreePool(path, root=folder), MOST):
-        pass
-
-
-def _code_corpus() -> list[bytes]:
-    return [bytes([2, 3, 4, 9, 1]) + bytes(range(60)), bytes([9, 1, 200, 5, 255, 3, 3]) + bytes(90)]
-
-
-def _read_codes(content: bytes, folder: Path) -> None:
-    """Bytes as codes of any sizes: what is packed is what comes out."""
-    levels = 1 + content[0] % 9 if content else 1
-    sizes = tuple(1 + 257 * size % 5000 for size in (*content[1 : 1 + levels], *[7] * levels)[:levels])
-    numbers = np.frombuffer(content[1 + levels :], np.uint8).astype(np.int64)
-    count = len(numbers) // levels
-    codes = numbers[: count * levels].reshape(count, levels) * 97 % np.array(sizes)
-    packed, order = PackedCodes.build(codes, sizes, min(1, levels - 1))
-    again = PackedCodes.from_arrays(packed.arrays(), sizes, min(1, levels - 1), count)
-    if not np.array_equal(again.codes(np.arange(count)), codes[order]):
-        raise AssertionError("other codes come out than were packed")
-
-
-_JSON_WORDS = (
-    b"null",
-    b"-1",
-    b"1e999",
-    b"{}",
-    b"[]",
-    b'""',
-    b"\\ud800",
-    b"\\u0000",
-    b"true",
-    b"{" * 500,
-    b"[" * 2000,
-    b"9" * 400,
-)
-PARSERS = (
-    Parser(
-        "checkpoints",
-        _checkpoints,
-        _read_checkpoint,
-        (b"cos\nsystem\n", b"\x80\x02", b"R", b"b."),
-        ("torch",),
-    ),
-    Parser(
-        "filters",
-        _filter_corpus,
-        _read_filter,
-        (*_JSON_WORDS, b'"$or"', b'"$not"', b'"$regex"', b'"a\\"b"', b'"a.b[0]"', b"price<3", b"a=b"),
-    ),
-    Parser("manifests", _manifests, _read_manifest, _JSON_WORDS),
-    Parser(
-        "tars",
-        _tars,
-        partial(_read_file, "a.tar"),
-        (b"ustar\0", b"../../a", b"0" * 11, b"77777777777", b"1 size=9\n"),
-    ),
-    Parser("tables", _tables, partial(_read_file, "a.jsonl"), _JSON_WORDS),
-    Parser(
-        "csv-tables",
-        lambda: [b'id,text,image,price\na,one,a.jpg,1\n"b","tw""o",,x\n'],
-        partial(_read_file, "a.csv"),
-        (b'"', b"\r", b"\0", b",,,,", b"\xff\xfe", b"\xef\xbb\xbf"),
-    ),
-    Parser(
-        "mbeir-lines",
-        _candidates,
-        _read_candidates,
-        (*_JSON_WORDS, b'"../../a.jpg"', b'"9:1"', b'"modality"'),
-    ),
-    Parser("packed-codes", _code_corpus, _read_codes),
-)
+def _search(parser: Parser, seed: int, folder: Path) -> Outcome:
+    """Have atheris search from the corpus on, in a process that may die alone."""
+    command = [sys.executable, "-W", "ignore", "-m", "torture.coverage_fuzzer", parser.name, str(folder)]
+    command += [f"-seed={seed}", f"-runs={EXECUTIONS}"]
+    environment = os.environ | {"LD_PRELOAD": ""}
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", env=environment, check=False
+    )
+    outcome = Outcome()
+    executed = re.search(r"stat::number_of_executed_units: *(\d+)", done.stderr)
+    outcome.count = int(executed[1]) if executed else 0
+    outcome.seen["searches for new paths"] += 1
+    peak = re.search(r"stat::peak_rss_mb: *(\d+)", done.stderr)
+    outcome.seen["largest memory of a search, MB"] = int(peak[1]) if peak else 0
+    if done.returncode:
+        inputs = [path.read_bytes() for path in (folder / "found").iterdir()]
+        said = re.findall(r"^\S*(?:Error|Exception|ERROR).*$", done.stderr, re.MULTILINE) or [
+            done.stderr[-300:]
+        ]
+        outcome.failures.append(f"{said[0][:300]}: {inputs[0][:300] if inputs else b'no input'!r}")
+    return outcome
 
 
 def scenario(parser: Parser) -> Scenario:
@@ -324,36 +128,11 @@ def scenario(parser: Parser) -> Scenario:
         goal=10_000_000,
         field="SQLite: 500 million mutations a day, of its own files",
         prepare=partial(prepare, parser=parser),
-        seconds=60,
+        seconds=300,
         needs=parser.needs,
-        share=2,
+        share=1,
         enough=1800.0,
     )
 
 
 SCENARIOS = tuple(scenario(parser) for parser in PARSERS)
-
-
-def search(name: str, seconds: int, corpus: Path) -> None:
-    """Have atheris search for inputs that take new paths."""
-    import atheris
-
-    parser = next(each for each in PARSERS if each.name == name)
-    corpus.mkdir(parents=True, exist_ok=True)
-    for number, content in enumerate(parser.corpus()):
-        (corpus / f"start-{number}").write_bytes(content)
-    folder = Path(tempfile.mkdtemp())
-
-    def once(content: bytes) -> None:
-        try:
-            parser.parse(content, folder)
-        except GeniusError:
-            return
-
-    atheris.instrument_all()
-    atheris.Setup([sys.argv[0], f"-max_total_time={seconds}", "-rss_limit_mb=2048", str(corpus)], once)
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    search(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

@@ -17,7 +17,7 @@ from PIL import Image
 from genius.data import images
 from genius.data.records import ImageBytes
 from genius.errors import InputError
-from torture.scenario import Outcome, Scenario, Trial
+from torture.scenario import Outcome, Scenario, Trial, seeded
 
 IN_A_TRIAL = 20
 SECONDS = 2.0
@@ -202,8 +202,8 @@ def prepare(folder: Path) -> Trial:
     """A trial reads some images in every way that genius does."""
     originals()
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome()
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
         for _ in range(IN_A_TRIAL):
             name, content = hostile(dice)
             source = ImageBytes(content, dice.choice(NAMES))
@@ -212,7 +212,6 @@ def prepare(folder: Path) -> Trial:
             seconds = time.process_time() - began
             outcome.expect(seconds < SECONDS, f"{name}: took {seconds:.1f} seconds")
             outcome.count += 1
-        return outcome
 
     return trial
 

@@ -18,7 +18,7 @@ from tests.faults.planned_changes import Content, after, content_of, make, opene
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import open_made_up, scores_for_text
 from torture.killing import CLOCK, STEPS, Acknowledge, Killer
-from torture.scenario import Outcome, Scenario, Trial, scratch
+from torture.scenario import Outcome, Scenario, Trial, scratch, seeded
 
 IN_A_ROW = 3
 """Writers that are killed one after another over one index: each finds what the last one left."""
@@ -40,8 +40,8 @@ def prepare_changes(folder: Path) -> Trial:
 
     killer.measure(usual)
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome()
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
         base, content = dice.choice(bases)
         path = scratch(folder) / "index"
         shutil.copytree(base, path)
@@ -56,7 +56,6 @@ def prepare_changes(folder: Path) -> Trial:
             content = check_index(
                 outcome, path, states[acknowledged : acknowledged + 2], f"{how}, {doing}, writer {round}"
             )
-        return outcome
 
     return trial
 
@@ -95,8 +94,8 @@ def prepare_imports(folder: Path) -> Trial:
     killer = Killer(folder)
     killer.measure(lambda name: _import(folder / name.replace(" ", "-"), table, lambda: None))
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome()
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
         path = scratch(folder) / "index"
 
         def held(how: str) -> int:
@@ -106,7 +105,6 @@ def prepare_imports(folder: Path) -> Trial:
             return len(ids)
 
         killer.complete(partial(_import, path, table), dice, outcome, held, IMPORTED)
-        return outcome
 
     return trial
 
@@ -143,8 +141,8 @@ def prepare_sync(folder: Path) -> Trial:
         usual(name)
     killer.measure(lambda name: _sync(folder / name.replace(" ", "-"), lambda: None))
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome()
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
         home = scratch(folder)
         (home / "photos").mkdir()
         change_folder(home / "photos", dice, 12)
@@ -157,7 +155,6 @@ def prepare_sync(folder: Path) -> Trial:
             _check_between(outcome, how, before, now, _contents(home))
             _sync(home, lambda: None)
             outcome.expect(_contents(home) == now, f"{how}: the next sync leaves it out of step")
-        return outcome
 
     return trial
 

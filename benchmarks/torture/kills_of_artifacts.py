@@ -22,7 +22,7 @@ from tests.index.made_up import GIVEN, made_up_items
 from tests.index.made_up_index import MadeUpModel, made, open_made_up
 from torture.killing import Acknowledge, Killer
 from torture.kills import kill_scenario
-from torture.scenario import Outcome, Scenario, Trial, scratch
+from torture.scenario import Outcome, Scenario, Trial, scratch, seeded
 from torture.specimens import CACHE_WIDTH
 
 
@@ -33,8 +33,8 @@ def prepare_merges(folder: Path) -> Trial:
     killer = Killer(folder)
     killer.measure(lambda name: killed_merges.work(folder, folder / name.replace(" ", "-")))
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome()
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
         out, whole = scratch(folder) / "out", 0
         for _ in range(3):
             how, _ = killer.kill(lambda _: killed_merges.work(folder, out), dice, outcome, "done")
@@ -44,7 +44,6 @@ def prepare_merges(folder: Path) -> Trial:
             whole = index
             if table:
                 break
-        return outcome
 
     return trial
 
@@ -66,8 +65,8 @@ def prepare_recode(folder: Path) -> Trial:
     killer = Killer(folder)
     killer.measure(lambda name: _recode(old, folder / name.replace(" ", "-"), lambda: None))
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome()
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
         out = scratch(folder) / "new"
 
         def held(how: str) -> int:
@@ -77,7 +76,6 @@ def prepare_recode(folder: Path) -> Trial:
             return len(found)
 
         killer.complete(partial(_recode, old, out), dice, outcome, held, len(items))
-        return outcome
 
     return trial
 
@@ -100,14 +98,13 @@ def prepare_artifacts(folder: Path) -> Trial:
     write_version(folder / "measured", 0)
     killer.measure(lambda _: write_version(folder / "measured", 1))
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome()
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
         path = scratch(folder) / "artifact"
         killer.replace(partial(write_version, path), partial(version_of, path), dice, outcome)
         write_version(path, 9)
         left = [entry.name for entry in path.parent.iterdir()]
         outcome.expect(left == ["artifact"], f"what killed writers left behind stays: {left}")
-        return outcome
 
     return trial
 
@@ -157,11 +154,10 @@ def prepare_checkpoints(folder: Path) -> Trial:
     save(folder / "measured", 0)
     killer.measure(lambda _: save(folder / "measured", 1))
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome()
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
         path = scratch(folder) / "last"
         killer.replace(partial(save, path), partial(load, path), dice, outcome)
-        return outcome
 
     return trial
 
@@ -171,14 +167,13 @@ def prepare_cache(folder: Path) -> Trial:
     killer = Killer(folder)
     killer.measure(lambda name: _grow(folder / name.replace(" ", "-"), 0, lambda: None))
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome()
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
         path, sure = scratch(folder) / "cache", set[int]()
         for start in range(0, 3 * BLOCKS, BLOCKS):
             how, done = killer.kill(partial(_grow, path, start), dice, outcome, "filled")
             sure |= set(range(start, start + done))
             check_cache(outcome, path, sure, start + BLOCKS, how)
-        return outcome
 
     return trial
 

@@ -5,17 +5,20 @@ Runs that go on where the one before ended, on the same day, machine and version
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import platform
 import subprocess
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from torture.scenario import seen_together
 from torture.supervisor import ROOT, Tally
 
 FILE = ROOT / "research" / "torture.jsonl"
@@ -60,7 +63,7 @@ class Entry:
         self.count += other.count
         self.failed += other.failed
         self.failures = (self.failures + other.failures)[:KEPT_FAILURES]
-        self.seen = dict(sorted((Counter(self.seen) + Counter(other.seen)).items()))
+        self.seen = dict(sorted(seen_together(self.seen, other.seen).items()))
         self.seconds = round(self.seconds + other.seconds, 1)
         self.processor = round(self.processor + other.processor, 1)
 
@@ -110,12 +113,17 @@ class Ledger:
         """How much of its unit a scenario has counted in all."""
         return sum(entry.count for entry in self.of(scenario))
 
-    def seconds(self, scenario: str) -> float:
-        """How long all trials of a scenario took."""
-        return sum(entry.seconds for entry in self.of(scenario))
+    def processor(self, scenario: str) -> float:
+        """How many seconds of the processor all trials of a scenario took."""
+        return sum(entry.processor for entry in self.of(scenario))
 
     def add(self, new: Entry) -> None:
-        """Add a run, and write the file anew."""
+        """Add a run, and write the file anew, with what others have added to it meanwhile."""
+        with locked(self.path.parent):
+            self.entries = self.read(self.path).entries
+            self._add(new)
+
+    def _add(self, new: Entry) -> None:
         previous = [known for known in self.of(new.scenario) if known.continues(new)]
         if previous:
             previous[0].extend(new)
@@ -130,6 +138,18 @@ class Ledger:
         aside.replace(self.path)
 
 
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Within, no other process that asks for it has this folder."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@cache
 def machine() -> str:
     """The machine in a few words."""
     name = platform.processor() or platform.machine()
@@ -140,6 +160,7 @@ def machine() -> str:
     return f"{os.cpu_count()} × {name}, {platform.system()}"
 
 
+@cache
 def versions() -> dict[str, str]:
     """The versions of Python, SQLite and the libraries below genius."""
     import sqlite3
@@ -153,16 +174,17 @@ def versions() -> dict[str, str]:
     return found
 
 
+@cache
 def commit() -> str:
-    """The commit that runs, with a plus if files differ from it."""
+    """The commit that runs, with a plus if files differ from it other than by these records."""
     try:
         shown = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
+            ["git", "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=True, cwd=ROOT
+        )
+        records = (f":!{FILE.relative_to(ROOT)}", ":!docs/reliability.md")
+        differs = subprocess.run(
+            ["git", "diff", "--quiet", "HEAD", "--", ".", *records], check=False, cwd=ROOT
         )
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return shown.stdout.strip()
+    return shown.stdout.strip() + "+" * differs.returncode

@@ -18,7 +18,7 @@ from torture import shim
 from torture.disk_image import Call, Disk, read_record, write_image
 from torture.kills import check_index
 from torture.kills_of_artifacts import BLOCKS, block, check_cache, version_of, write_version
-from torture.scenario import Outcome, Scenario, Trial, scratch
+from torture.scenario import Outcome, Scenario, Trial, scratch, seeded
 from torture.specimens import CACHE_WIDTH
 
 SERIES = 12
@@ -72,8 +72,9 @@ def prepare(folder: Path) -> Trial:
     recorded += [record_versions(folder), record_features(folder)]
     ends = [sum(len(series.calls) for series in recorded[: n + 1]) for n in range(len(recorded))]
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome(1)
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
+        outcome.count = 1
         at = dice.randrange(ends[-1])
         number = bisect.bisect_right(ends, at)
         series = recorded[number]
@@ -90,7 +91,6 @@ def prepare(folder: Path) -> Trial:
         )
         check = {"an index": _check_index, "an artifact": _check_version, "features": _check_features}
         check[series.kind](outcome, place, series, disk.mark, label)
-        return outcome
 
     return trial
 

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from torture import images
-from torture.scenario import Outcome, Scenario, Trial
-from torture.service import NEEDS, PATIENT, SHORT, answer, index_for_services, server_errors, start
+from torture.scenario import Outcome, Scenario, Trial, seeded
+from torture.service import NEEDS, PATIENT, SHORT, WAIT, answer, index_for_services, server_errors, start
 
 EXAMPLES = 10
 """Generated requests of each operation and phase, in a trial."""
@@ -79,8 +79,8 @@ def prepare_images(folder: Path) -> Trial:
 def images_trial(port: int) -> Trial:
     """A trial sends some hostile images as queries and as items."""
 
-    def trial(seed: int) -> Outcome:
-        dice, outcome = random.Random(seed), Outcome()
+    @seeded
+    def trial(dice: random.Random, outcome: Outcome) -> None:
         for _ in range(10):
             name, content = images.hostile(dice)
             image = base64.b64encode(content).decode()
@@ -97,7 +97,6 @@ def images_trial(port: int) -> Trial:
             outcome.expect(b"Traceback" not in said, f"{name} to {path}: a traceback")
             seconds = time.process_time() - began
             outcome.expect(seconds < 2 * images.SECONDS, f"{name} to {path}: took {seconds:.1f} seconds")
-        return outcome
 
     return trial
 
@@ -238,14 +237,14 @@ def _raw(port: int, dice: random.Random, closed: bool) -> Outcome:
     label = repr(content[:160])
     said = b""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=WAIT) as connection:
             connection.sendall(content)
             if dice.random() < 0.7:
                 connection.shutdown(socket.SHUT_WR)
             while part := connection.recv(65536):
                 said += part
     except TimeoutError:
-        outcome.failures.append(f"no answer in 30 seconds to {label}")
+        outcome.failures.append(f"no answer in {WAIT:.0f} seconds to {label}")
     except OSError:
         outcome.seen["the connection was closed on it"] += 1
     if not said:
@@ -265,7 +264,7 @@ def _slow(port: int, dice: random.Random) -> Outcome:
     """A client that sends half a request and waits: it is cut off, and others are served meanwhile."""
     outcome = Outcome(1)
     heads = [b"GET / HT", b"POST /search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 500\r\n\r\n{", b""]
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT) as connection:
         connection.sendall(dice.choice(heads))
         status, _ = answer(port, "GET", "/health")
         outcome.expect(status == 200, f"beside a slow client: {status}")
@@ -276,7 +275,7 @@ def _slow(port: int, dice: random.Random) -> Outcome:
         except OSError:
             pass
         waited = time.monotonic() - began
-        outcome.expect(waited < 50, f"a client that dawdles is kept for {waited:.0f} seconds")
+        outcome.expect(waited < WAIT / 2, f"a client that dawdles is kept for {waited:.0f} seconds")
     outcome.seen["slow clients were cut off"] += 1
     return outcome
 
@@ -286,7 +285,7 @@ def _many(outcome: Outcome, port: int, count: int) -> None:
     connections = []
     try:
         for _ in range(count):
-            connections.append(socket.create_connection(("127.0.0.1", port), timeout=30))
+            connections.append(socket.create_connection(("127.0.0.1", port), timeout=WAIT))
             connections[-1].sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         answered = sum(connection.recv(100).startswith(b"HTTP/1.1 200") for connection in connections)
     except OSError:

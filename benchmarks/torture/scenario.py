@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
+
+LARGEST = "largest "
+"""What the names begin with of what is not added up."""
 
 
 @dataclass
@@ -27,7 +32,7 @@ class Outcome:
         """Take in what a part of the trial gave."""
         self.count += other.count
         self.failures += other.failures
-        self.seen.update(other.seen)
+        self.seen = seen_together(self.seen, other.seen)
 
     def expect(self, holds: bool, otherwise: str) -> None:
         """Record a failure unless something holds."""
@@ -35,8 +40,28 @@ class Outcome:
             self.failures.append(otherwise)
 
 
+def seen_together(one: Mapping[str, int], other: Mapping[str, int]) -> Counter[str]:
+    """What two parts have seen: sums, and of what is named `largest …` the larger one."""
+    both = Counter(one)
+    for name, number in other.items():
+        both[name] = max(both[name], number) if name.startswith(LARGEST) else both[name] + number
+    return both
+
+
 Trial = Callable[[int], Outcome]
 """Does the harm that a seed determines."""
+
+
+def seeded(harm: Callable[[random.Random, Outcome], None]) -> Trial:
+    """The trial of some harm, which is given dice of the seed, and an outcome to fill."""
+
+    @wraps(harm)
+    def trial(seed: int) -> Outcome:
+        outcome = Outcome()
+        harm(random.Random(seed), outcome)
+        return outcome
+
+    return trial
 
 
 @dataclass(frozen=True)
@@ -50,12 +75,12 @@ class Scenario:
         goal: how many of them the programme asks for.
         field: the best figure that others publish for it.
         prepare: makes in an empty folder what all trials share, and returns what runs one.
-        seconds: a trial may take, after which it counts as hanging.
+        seconds: of the processor that a trial may take, after which it counts as hanging.
         megabytes: of memory it may take beyond what the prepared worker has.
         shim: whether it needs the library that stands between a process and its disk (`shim`).
         needs: modules beside genius's own, without which it is skipped.
         share: how many trials a run of the test suite does.
-        enough: seconds of trials in all that reach the goal, too; 0 for none.
+        enough: seconds of the processor in all that reach the goal, too; 0 for none.
     """
 
     name: str

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.index.made_up_index import open_made_up
+from torture.orphans import die_with_parent
 
 
 class SearchingProcess:
@@ -20,6 +21,7 @@ class SearchingProcess:
         self._child = os.fork()
         if self._child == 0:
             try:
+                die_with_parent()
                 os.close(self._ask)
                 os.close(self._answer)
                 _serve(path, asked, answered)

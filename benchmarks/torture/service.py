@@ -15,6 +15,7 @@ from genius.data.mbeir import Tree
 from genius.encode import pipeline
 from genius.index.index import Index
 from genius.serve.config import Limits, Settings
+from torture.ledger import locked
 from torture.supervisor import ROOT
 
 HOME = ROOT / "out" / "torture" / f"service-{__version__}"
@@ -23,8 +24,10 @@ NEEDS = ("torch", "onnx", "fastapi", "uvicorn", "pytest", "httpx2")
 
 def index_for_services(folder: Path) -> Path:
     """A copy of an index of the miniature benchmark, with a tiny model that codes."""
-    if not (HOME / "index").exists():
-        _make(HOME)
+    HOME.parent.mkdir(parents=True, exist_ok=True)
+    with locked(HOME.parent):  # several workers may want it at a time
+        if not (HOME / "index").exists():
+            _make(HOME)
     use_cache()
     shutil.copytree(HOME / "index", folder / "index")
     return folder / "index"
@@ -66,6 +69,8 @@ def start(index: Path, **settings: Any) -> int:
 
 
 _RUNNING = contextlib.ExitStack()
+WAIT = 600.0
+"""Seconds until an answer is missed: other work of the machine is no failure."""
 PATIENT = Limits(seconds=600, filter_seconds=600)
 """Limits under which a busy machine is no reason for an error."""
 SHORT = replace(PATIENT, body_seconds=2, head_seconds=2, answer_seconds=4)
@@ -76,7 +81,7 @@ def answer(
     port: int, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
 ) -> tuple[int, bytes]:
     """Status and body of a request."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)
     try:
         connection.request(method, path, body, headers or {})
         response = connection.getresponse()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import math
 import os
 import queue
 import signal
@@ -21,11 +22,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from torture import shim
-from torture.scenario import Scenario
+from torture.scenario import LARGEST, Scenario, seen_together
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 240.0
 """Beyond the time of a trial, for the first one of a worker: it also prepares what they share."""
+
+BUSY = 15
+"""How many times its seconds a trial is waited for: a machine may have other work, too."""
+SLICE = 1.0
+"""Seconds of waiting at a time. If all was paused meanwhile, it counts as one slice."""
 
 MOST_FAILURES = 20
 """After which a run of a scenario ends: what is broken need not be broken all night."""
@@ -50,7 +56,7 @@ class Tally:
         self.trials += 1
         self.count += answer["count"]
         self.failures += [{"seed": answer["seed"], "what": what} for what in answer["failures"]]
-        self.seen.update(answer["seen"])
+        self.seen = seen_together(self.seen, answer["seen"])
         self.seconds += answer["seconds"]
         self.processor += answer["processor"]
 
@@ -64,7 +70,12 @@ class Tally:
             self.trials - earlier.trials,
             self.count - earlier.count,
             self.failures[len(earlier.failures) :],
-            self.seen - earlier.seen,
+            Counter(
+                {
+                    name: number if name.startswith(LARGEST) else number - earlier.seen[name]
+                    for name, number in self.seen.items()
+                }
+            ),
             self.seconds - earlier.seconds,
             self.processor - earlier.processor,
         )
@@ -92,19 +103,21 @@ class Worker:
         if self._process is None:
             self._start()
         assert self._process is not None and self._process.stdin is not None
-        patience = scenario.seconds + (0 if scenario.name in self._warm else START_SECONDS)
+        patience = BUSY * (scenario.seconds + (0 if scenario.name in self._warm else START_SECONDS))
         self._warm.add(scenario.name)
         began = time.monotonic()
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps({"scenario": scenario.name, "seed": seed}) + "\n")
             self._process.stdin.flush()
         try:
-            line = self._lines.get(timeout=patience)
+            line = self._answer(patience)
         except queue.Empty:
             failure = f"took more than {patience:.0f} seconds"
         else:
             if line:
                 answer: dict[str, Any] = json.loads(line)
+                if answer["processor"] > scenario.seconds:
+                    answer["failures"].append(f"took {answer['processor']:.0f} seconds of the processor")
                 return answer
             ended = self._process.wait()
             failure = f"the process died: {signal.Signals(-ended).name if ended < 0 else f'exit {ended}'}"
@@ -117,6 +130,13 @@ class Worker:
             "seconds": time.monotonic() - began,
             "processor": 0.0,
         }
+
+    def _answer(self, patience: float) -> str:
+        """The next line of the process. Raises queue.Empty after so many seconds without pauses."""
+        for _ in range(max(0, math.ceil(patience / SLICE) - 1)):
+            with contextlib.suppress(queue.Empty):
+                return self._lines.get(timeout=SLICE)
+        return self._lines.get(timeout=SLICE)
 
     def stop(self) -> None:
         """End the process, and those that it has started."""

@@ -20,11 +20,13 @@ from typing import Any
 
 from genius.progress import quiet
 from tests.faults.planned_changes import use_small_blocks
+from torture.orphans import die_with_parent
 from torture.scenario import Outcome, Scenario, Trial
 
 
 def main(folder: Path, programme: str) -> None:
     """Run trials of the scenarios of a module until the input ends."""
+    die_with_parent()
     use_small_blocks()
     scenarios: dict[str, Scenario] = importlib.import_module(programme).SCENARIOS
     quiet()  # a thread for each line of progress would be copied by forks, or not

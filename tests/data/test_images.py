@@ -296,3 +296,18 @@ def test_sixteen_bits_in_either_order_of_bytes() -> None:
 def test_arguments_that_are_no_image(image: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         image_source(image)
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_of_a_damaged_image_that_are_none_give_no_warning() -> None:
+    values = np.zeros((4, 4), np.float32)
+    values.view(np.uint32)[0] = [
+        0x7FA00000,
+        0x7FC00000,
+        0x7F800000,
+        0xFF800000,
+    ]  # signalling, quiet, infinite
+    values[1] = np.finfo(np.float32).max
+    image = load(ImageBytes(encoded(Image.fromarray(values), "TIFF")))
+    assert image.getpixel((2, 0)) == image.getpixel((0, 1)) == (255, 255, 255)
+    assert image.getpixel((3, 0)) == (0, 0, 0)

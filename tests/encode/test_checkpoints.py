@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genius.encode.checkpoints import open_checkpoint, read_checkpoint
+from genius.encode.checkpoints import LEGACY_MAGIC, open_checkpoint, read_checkpoint
 from genius.errors import InputError
 from tests.golden import published_file
 
@@ -279,6 +279,61 @@ def test_what_would_take_all_memory_is_refused(tmp_path: Path, content: bytes) -
     (tmp_path / "a.pth").write_bytes(content)
     with pytest.raises(InputError, match="is no checkpoint"):
         read_checkpoint(tmp_path / "a.pth")
+
+
+LITTLE = {
+    "a place in the memo beyond all memory": b"K\x01r\xff\xff\xff\xff.",
+    "a long text": b"X\xff\xff\xff\x7fabc.",
+    "a place to read bytes into": b"\x96" + (2**40).to_bytes(8, "little") + b".",
+    "a tuple nested too deep as a key": b"}()" + b"\x85" * 200_000 + b"K\x01u.",
+    "a tuple of tuples as a key, whose hash takes ages": b"}()" + b"2\x86" * 60 + b"K\x01u.",
+    "the same, as a single key": b"})" + b"2\x86" * 60 + b"K\x01s.",
+    "the same, of a dictionary": b"()" + b"2\x86" * 60 + b"K\x01d.",
+    "the same, of an ordered one": b"ccollections\nOrderedDict\n]])" + b"2\x86" * 60 + b"aK\x01aa\x85R.",
+    "the same, in a set": b"\x8f()" + b"2\x86" * 60 + b"\x90.",
+    "the same, in a frozen set": b"()" + b"2\x86" * 60 + b"\x91.",
+    "the same, as the name of a storage": b"(X\x07\0\0\0storagectorch\nFloatStorage\n)"
+    + b"2\x86" * 60
+    + b"X\x03\0\0\0cpuK\x01tQ.",
+    "the same, as the kind of a storage": b"(X\x07\0\0\0storage)"
+    + b"2\x86" * 60
+    + b"X\x01\0\0\x000X\x03\0\0\0cpuK\x01tQ.",
+    "a name without an end": b"c" + b"a" * 100_000,
+}
+"""Little files that make Python's unpickler crash, take gigabytes or never end."""
+
+
+@pytest.mark.parametrize("form", ["zip", "legacy"])
+@pytest.mark.parametrize("name", LITTLE)
+def test_a_little_pickle_takes_neither_time_nor_memory(tmp_path: Path, name: str, form: str) -> None:
+    pickled = b"\x80\x05" + LITTLE[name]
+    if form == "zip":
+        with zipfile.ZipFile(tmp_path / "a.pth", "w") as archive:
+            archive.writestr("a/data.pkl", pickled)
+    else:
+        before: tuple[object, ...] = (LEGACY_MAGIC, 1001, {})
+        (tmp_path / "a.pth").write_bytes(b"".join(pickle.dumps(part, 2) for part in before) + pickled)
+    with pytest.raises(InputError) as caught:
+        read_checkpoint(tmp_path / "a.pth")
+    assert "()" not in str(caught.value)
+
+
+def test_what_was_checked_of_a_tensor_stays(tmp_path: Path) -> None:
+    """A pickle may set what an object consists of; a view could reach beyond its storage by that."""
+    rebuilt = (
+        b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000"
+        b"X\x03\0\0\0cpuK\x01tQK\0K\x01\x85K\x01\x85tR"
+    )
+    with zipfile.ZipFile(tmp_path / "a.pth", "w") as archive:
+        archive.writestr("a/data.pkl", b"\x80\x02}X\x01\0\0\0w" + rebuilt + b"s.")
+        archive.writestr("a/data/0", np.float32(3).tobytes())
+    assert read_checkpoint(tmp_path / "a.pth") == {"w": np.array([3], np.float32)}
+    with zipfile.ZipFile(tmp_path / "b.pth", "w") as archive:
+        state = b"}X\x05\0\0\0shapeJ\x00\x00\x00\x10\x85sb"
+        archive.writestr("a/data.pkl", b"\x80\x02}X\x01\0\0\0w" + rebuilt + state + b"s.")
+        archive.writestr("a/data/0", np.float32(3).tobytes())
+    with pytest.raises(InputError, match="tries to change what reads it"):
+        read_checkpoint(tmp_path / "b.pth")
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

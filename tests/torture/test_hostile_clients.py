@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from torture import requests
-from torture.service import SHORT, server_errors
+from torture.service import PATIENT, SHORT, server_errors
 
 from tests.serving import Running, own_cache, own_index, running, served
 
@@ -33,7 +33,7 @@ def test_odd_requests(running: Running) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data", "ignore:Truncated File Read", "ignore::Warning:PIL")
 def test_hostile_images(running: Running, own_index: Path) -> None:
-    trial = requests.images_trial(port_of(running(own_index)))
+    trial = requests.images_trial(port_of(running(own_index, limits=PATIENT)))
     for seed in (1, 2):
         outcome = trial(seed)
         assert outcome.failures == []

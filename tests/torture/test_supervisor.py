@@ -17,6 +17,7 @@ from tests.torture.bad_scenarios import SCENARIOS
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
 def test_what_becomes_of_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "START_SECONDS", 60.0)
+    monkeypatch.setattr(supervisor, "BUSY", 1)
     messages = {}
     with Worker(tmp_path, shimmed=False, programme="tests.torture.bad_scenarios") as worker:
         for kind, scenario in SCENARIOS.items():
@@ -32,6 +33,18 @@ def test_what_becomes_of_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert messages["greedy"].startswith("MemoryError")
     assert messages["raising"].startswith("KeyError at bad_scenarios.py:")
     assert messages["failing"] == "it does not hold"
+
+
+def test_what_is_named_largest_is_not_added_up() -> None:
+    total = Tally()
+    total.add({**ANSWER, "seen": {"largest growth, MB": 3, "answers": 10}})
+    earlier = total.copy()
+    total.add({**ANSWER, "seen": {"largest growth, MB": 2, "answers": 5}})
+    assert total.seen == {"largest growth, MB": 3, "answers": 15}
+    assert total.since(earlier).seen == {"largest growth, MB": 3, "answers": 5}
+
+
+ANSWER = {"seed": 0, "count": 1, "failures": [], "seconds": 1.0, "processor": 0.5}
 
 
 def made(first: int, following: int, failures: int = 0, date: str = "2026-11-18") -> Entry:
@@ -53,4 +66,6 @@ def test_the_ledger_adds_up_and_goes_on(tmp_path: Path) -> None:
     assert (only.failed, len(only.failures), only.seen, only.seconds) == (30, 20, {"kills": 4}, 3.0)
     again.add(made(25, 26, date="2026-11-19"))
     assert len(Ledger.read(ledger.path).entries) == 2
+    ledger.add(made(0, 1, date="2026-11-20"))  # has not read what the other has written
+    assert len(Ledger.read(ledger.path).entries) == 3
     assert (again.next_seed("kills"), again.count("kills"), again.count("others")) == (26, 78, 0)

@@ -196,12 +196,16 @@ def _rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
+_LARGEST = float(np.finfo(np.float32).max)
+
+
 def _eight_bits(image: Image.Image) -> Image.Image:
     """Scale 16-bit grey to 8 bits; wider integers and floats are scaled by their own range."""
     values = np.asarray(image)
     sixteen = values.dtype.kind == "u" and values.dtype.itemsize == 2  # of either byte order
     if sixteen or (image.mode == "I" and values.min() >= 0 and values.max() <= 65535):
         return Image.fromarray((values >> 8).astype(np.uint8))
-    values = np.nan_to_num(values.astype(np.float64))
+    with np.errstate(invalid="ignore"):  # of a damaged file, numbers may be none
+        values = np.nan_to_num(values.astype(np.float64)).clip(-_LARGEST, _LARGEST)
     low, high = values.min(), values.max()
     return Image.fromarray(((values - low) * (255 / max(high - low, 1e-12))).astype(np.uint8))

@@ -1,8 +1,8 @@
 """The one reader of foreign weights: it returns tensors and never executes anything.
 
 Reads safetensors and PyTorch's two formats (the zip and the older one) without torch. PyTorch's files are
-pickles; here a pickle may only name what is in the lists below, so the worst that a hostile file can do is to
-be refused. What a configuration or an optimizer is made of becomes empty shells.
+pickles, which are read as data (`pickled_data`), so the worst that a hostile file can do is to be refused.
+What a configuration or an optimizer is made of becomes empty shells.
 
 Tensors are read when they are asked for: of a checkpoint with optimizer state, only the weights; and names
 and shapes can be checked before a single number is read.
@@ -13,11 +13,10 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-import pickle
+import os
 import struct
 import zipfile
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
+from genius.encode.pickled_data import MAX_PICKLE_BYTES, DamagedPickle, DataUnpickler, Key, is_plain
 from genius.errors import InputError
 
 _FAILURES = (
@@ -33,8 +33,8 @@ _FAILURES = (
     *(MemoryError, OverflowError, RuntimeError, struct.error, zlib.error),
 )
 """The many ways in which pickles and zip files fail."""
+MAX_DIMENSIONS = 64
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
-MAX_PICKLE_BYTES = 64 * 2**20
 
 Weights = Mapping[str, np.ndarray]
 """Tensors by name."""
@@ -51,22 +51,6 @@ _DTYPES = {
     "ByteStorage": "u1",
     "BoolStorage": "?",
 }
-_INERT_ROOTS = ("omegaconf", "argparse", "numpy", "typing", "_codecs", "pathlib")
-"""Modules of the configurations and optimizers in checkpoints: their objects become empty shells."""
-_INERT_NAMES = {
-    *("builtins.bool", "builtins.bytearray", "builtins.bytes", "builtins.complex", "builtins.dict"),
-    *("builtins.float", "builtins.frozenset", "builtins.int", "builtins.list", "builtins.object"),
-    *("builtins.range", "builtins.set", "builtins.slice", "builtins.str", "builtins.tuple"),
-    *("collections.defaultdict", "copyreg._reconstructor"),
-}
-"""Types that configurations name, and what rebuilds an object of one: shells, too."""
-_OLD_MODULES = {"__builtin__": "builtins", "copy_reg": "copyreg", "exceptions": "builtins"}
-_OLD_NAMES = {
-    "builtins.long": "builtins.int",
-    "builtins.unicode": "builtins.str",
-    "builtins.xrange": "builtins.range",
-}
-"""What modules and types are called in pickles of protocol 2, which PyTorch writes."""
 
 
 class StoredTensor(Protocol):
@@ -113,8 +97,9 @@ def _refusals(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise InputError("there is no such file", path=path) from None
     except _FAILURES as error:
-        raise InputError(f"is no checkpoint that can be read safely ({error})", path=path) from error
-    except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
+        said = str(error) or type(error).__name__
+        raise InputError(f"is no checkpoint that can be read safely ({said})", path=path) from error
+    except (DamagedPickle, zipfile.BadZipFile) as error:
         raise InputError(
             f"is no checkpoint, or a damaged one ({error}): a download that broke off looks like this",
             path=path,
@@ -193,7 +178,7 @@ class _Storage:
 
 
 @dataclass(frozen=True)
-class _Tensor:
+class _Tensor(Key):
     """A view of a storage, read on demand."""
 
     storage: _Storage
@@ -212,7 +197,8 @@ class _Tensor:
 def _tensor(storage: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> _Tensor:
     """A tensor as PyTorch's files describe it; a view that leaves its storage is refused."""
     numbers = (offset, *shape, *strides)
-    if not isinstance(storage, _Storage) or not all(isinstance(n, int) and n >= 0 for n in numbers):
+    whole = len(numbers) <= 2 * MAX_DIMENSIONS and all(isinstance(n, int) and n >= 0 for n in numbers)
+    if not isinstance(storage, _Storage) or not whole:
         raise InputError("holds a malformed tensor")
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if 0 not in shape and (last >= storage.count or math.prod(shape) > storage.count):
@@ -224,76 +210,20 @@ def _parameter(tensor: Any, *_: Any) -> Any:
     return tensor
 
 
-@dataclass(frozen=True)
-class _Function:
-    """A function that files may call; unlike a bare one it can't be given another state by them."""
-
-    call: Callable[..., Any]
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self.call(*arguments)
-
-    def __setstate__(self, state: Any) -> None:
-        raise InputError("was refused: it tries to change what reads it; nothing of it was executed")
+_REBUILT = {"torch._utils._rebuild_tensor_v2": _tensor, "torch._utils._rebuild_parameter": _parameter}
+_NAMES = {**_REBUILT, **{f"torch.{kind}": kind for kind in _DTYPES}}
+"""What PyTorch's files name beside shells."""
+_Storages = Callable[[tuple[Any, ...]], _Storage]
 
 
-class _Inert:
-    """Replaces an object of the checkpoint's configuration: accepts any call, does nothing."""
-
-    def __new__(cls, *_: Any, **__: Any) -> _Inert:
-        return object.__new__(cls)
-
-    def __init__(self, *_: Any, **__: Any) -> None: ...
-
-    def __call__(self, *_: Any, **__: Any) -> _Inert:
-        return self
-
-    def __setstate__(self, state: Any) -> None: ...
-
-    def __setitem__(self, key: Any, value: Any) -> None: ...
-
-    def append(self, value: Any) -> None: ...
-
-    def extend(self, values: Any) -> None: ...
-
-
-_ALLOWED: dict[str, Any] = {
-    "collections.OrderedDict": OrderedDict,
-    "torch._utils._rebuild_tensor_v2": _Function(_tensor),
-    "torch._utils._rebuild_parameter": _Function(_parameter),
-    "torch.Size": tuple,
-}
-
-
-class _DataUnpickler(pickle.Unpickler):
-    """An unpickler that refuses every name that is not data."""
-
-    def __init__(self, file: BinaryIO, storage: Callable[[tuple[Any, ...]], Any] | None = None) -> None:
-        super().__init__(file)
-        self._storage = storage
-
-    def find_class(self, module: str, name: str) -> Any:
-        module = _OLD_MODULES.get(module, module)
-        full = _OLD_NAMES.get(f"{module}.{name}", f"{module}.{name}")
-        if full in _ALLOWED:
-            return _ALLOWED[full]
-        if module == "torch" and name in _DTYPES:
-            return name
-        inert = module.partition(".")[0] in _INERT_ROOTS or (module == "torch" and name.islower())
-        if inert or full in _INERT_NAMES:
-            return _Inert
-        raise InputError(f"was refused: it asks for {full}, which is no data; nothing of it was executed")
-
-    def persistent_load(self, pid: Any) -> Any:
-        if self._storage is None or not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage":
-            raise InputError("holds a malformed storage")
-        return self._storage(pid)
+def _unpickled(file: BinaryIO, size: int, storage: _Storages | None = None) -> Any:
+    return DataUnpickler(file, size, _NAMES, storage).load()
 
 
 def _new_storage(pid: tuple[Any, ...]) -> _Storage:
     _, kind, _, _, count = pid[:5]
-    if kind not in _DTYPES or not isinstance(count, int) or count < 0:
-        raise InputError(f"holds numbers of an unknown type {kind!r}")
+    if not isinstance(kind, str) or kind not in _DTYPES or not isinstance(count, int) or count < 0:
+        raise InputError("holds numbers of an unknown type")
     return _Storage(_DTYPES[kind], count, kind == "BFloat16Storage")
 
 
@@ -317,15 +247,17 @@ def _read_zip(file: BinaryIO) -> Any:
         made.read = lambda: archive.read(member)
         return made
 
-    return _DataUnpickler(io.BytesIO(archive.read(index)), storage).load()
+    content = archive.read(index)
+    return _unpickled(io.BytesIO(content), len(content), storage)
 
 
 def _read_legacy(file: BinaryIO) -> Any:
     """The older format: four pickles, then the storages' bytes one after the other."""
-    if _DataUnpickler(file).load() != LEGACY_MAGIC:
+    size_of_file = os.fstat(file.fileno()).st_size
+    if _unpickled(file, size_of_file) != LEGACY_MAGIC:
         raise InputError("is no checkpoint: expected safetensors or PyTorch's format")
     for _ in ("protocol version", "system"):
-        _DataUnpickler(file).load()
+        _unpickled(file, size_of_file)
     storages: dict[str, _Storage] = {}
 
     def storage(pid: tuple[Any, ...]) -> _Storage:
@@ -333,8 +265,8 @@ def _read_legacy(file: BinaryIO) -> Any:
             storages[pid[2]] = _new_storage(pid)
         return storages[pid[2]]
 
-    content = _DataUnpickler(file, storage).load()
-    for key in _keys(_DataUnpickler(file).load(), storages):
+    content = _unpickled(file, size_of_file, storage)
+    for key in _keys(_unpickled(file, size_of_file), storages):
         made = storages[key]
         count = int.from_bytes(file.read(8), "little")
         size = count * np.dtype(made.dtype).itemsize
@@ -346,7 +278,7 @@ def _read_legacy(file: BinaryIO) -> Any:
 
 
 def _keys(listed: Any, storages: dict[str, _Storage]) -> Iterator[str]:
-    if not isinstance(listed, list) or set(listed) != set(storages):
+    if not isinstance(listed, list) or not all(map(is_plain, listed)) or set(listed) != set(storages):
         raise InputError("is damaged: its list of storages does not fit")
     yield from listed
 

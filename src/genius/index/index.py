@@ -142,7 +142,7 @@ class Index:
             raise MissingError(
                 f"{path} was made by the model at {made_by['path']}, which is gone: say where it is now"
             )
-        model = _open_model(made_by["path"] if model is None else model)
+        model = _open_model(made_by["path"] if model is None else model).known_as(made_by["fingerprint"])
         check_model(path, made_by, model)
         with translate_disk_errors(path, "opened"):
             return cls(path, catalogue, model)

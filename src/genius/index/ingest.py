@@ -28,7 +28,7 @@ from genius.index.folder_comparison import gone_items
 from genius.index.item_encoder import EncodedItems, EncodeItems
 from genius.index.segments import Block
 from genius.index.sources import FolderItems, SourceItems, drop_former_items
-from genius.index.writer import SegmentWriter, SpillFile
+from genius.index.writer import Revision, SegmentWriter, SpillFile
 from genius.progress import bar
 
 Change = Item | Mapping[str, Any]
@@ -249,7 +249,7 @@ class Ingest:
                 half_sq_norms=np.concatenate([encoded.half_sq_norms for encoded in self._blocks]),
             )
         read = {id: self._read_values.pop(id) for id in self._touched & self._read_values.keys()}
-        self._writer.commit(entries, block, self._replaced, self._revised, read)
+        self._writer.commit(Revision(entries, block, self._replaced, self._revised, read))
         self._report.added += len(entries) - len(self._replaced)
         self._report.replaced += len(self._replaced) + len(self._revised)
         self._touched, self._pending, self._replaced, self._revised, self._blocks = set(), {}, [], {}, []

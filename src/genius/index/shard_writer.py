@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from genius.index.catalogue import Catalogue
-from genius.index.entries import Entry, ReadValues
 from genius.index.segments import Block, Embeddings, SegmentFormat
 from genius.index.shard_catalogue import ShardCatalogue
 from genius.index.shards import shard_of
-from genius.index.writer import Compacted, SegmentWriter
+from genius.index.writer import Compacted, Revision, SegmentWriter
 
 
 class ShardWriter(SegmentWriter):
@@ -31,30 +29,22 @@ class ShardWriter(SegmentWriter):
         for writer in self._writers:
             writer.remove_orphans()
 
-    def commit(
-        self,
-        entries: Sequence[Entry],
-        block: Block | None,
-        replaced: Sequence[int],
-        revised: Mapping[int, Entry],
-        read_values: Mapping[str, ReadValues] | None = None,
-    ) -> None:
-        """Commit items with their codes, and what else they change; an item's replacement is in its shard."""
-        count = len(self._writers)
+    def commit(self, revision: Revision) -> None:
+        """Commit to each shard what a revision changes there; an item's replacement is in its shard."""
+        entries, block, count = revision.entries, revision.block, len(self._writers)
         numbers = np.array([shard_of(entry.id, count) for entry in entries], np.int64)
-        shards = self._shards.shards_of([*replaced, *revised])
+        shards = self._shards.shards_of([*revision.replaced, *revision.revised])
         for number, writer in enumerate(self._writers):
             rows = np.flatnonzero(numbers == number)
-            own_revised = {key: entry for key, entry in revised.items() if shards.get(key) == number}
-            if not len(rows) and not own_revised:
-                continue
-            writer.commit(
+            part = Revision(
                 [entries[row] for row in rows.tolist()],
                 None if block is None or not len(rows) else _rows_of(block, rows),
-                [key for key in replaced if shards.get(key) == number],
-                own_revised,
-                {id: read for id, read in (read_values or {}).items() if shard_of(id, count) == number},
+                [key for key in revision.replaced if shards.get(key) == number],
+                {key: entry for key, entry in revision.revised.items() if shards.get(key) == number},
+                {id: read for id, read in revision.read_values.items() if shard_of(id, count) == number},
             )
+            if part.entries or part.revised:
+                writer.commit(part)
 
     def compact(self) -> Compacted:
         """Merge the segments of each shard."""

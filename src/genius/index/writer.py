@@ -54,6 +54,25 @@ class Compacted:
     dropped: int
 
 
+@dataclass(frozen=True)
+class Revision:
+    """What one commit changes.
+
+    Attributes:
+        entries: new items, and those that replace others.
+        block: their codes and embeddings, under the next keys; None if there are none.
+        replaced: keys of the items that `entries` replace.
+        revised: by key, items of which all but code and embedding changes.
+        read_values: by id, what was read of an item's source.
+    """
+
+    entries: Sequence[Entry]
+    block: Block | None
+    replaced: Sequence[int]
+    revised: Mapping[int, Entry]
+    read_values: Mapping[str, ReadValues]
+
+
 class SegmentWriter:
     """Writes to the index at `path`; the caller is its only writer."""
 
@@ -64,33 +83,27 @@ class SegmentWriter:
         """Remove segments that a crash, or a merge while a reader was opening them, has left."""
         remove_orphaned_segments(self.path, self._catalogue)
 
-    def commit(
-        self,
-        entries: Sequence[Entry],
-        block: Block | None,
-        replaced: Sequence[int],
-        revised: Mapping[int, Entry],
-        read_values: Mapping[str, ReadValues] | None = None,
-    ) -> None:
-        """Commit items with their codes, which have the next keys, and what else they change."""
+    def commit(self, revision: Revision) -> None:
+        """Commit what a revision changes."""
+        block, entries = revision.block, revision.entries
         if block is None:
-            self._catalogue.commit(revised=revised, read_values=read_values)
+            self._catalogue.commit(revised=revision.revised, read_values=revision.read_values)
             return
         keys, older = block.item_keys.tolist(), self._segments_to_absorb(len(entries))
         quick = sum(segment.items for segment in older) + len(entries) <= QUICK_MERGE
-        merged = self._merge(older, replaced) if older and quick else None
+        merged = self._merge(older, revision.replaced) if older and quick else None
         if merged is not None:
             block = concatenate(merged.block, block)
         segment = self._write(block)
         self._catalogue.commit(
             entries,
             segment,
-            replaced,
+            revision.replaced,
             item_keys=keys,
-            revised=revised,
+            revised=revision.revised,
             merged=[entry.number for entry in older] if merged is not None else [],
             dropped=[] if merged is None else merged.dropped.tolist(),
-            read_values=read_values,
+            read_values=revision.read_values,
         )
         if older and not quick:
             self._replace_if_possible([*older, segment])

@@ -301,8 +301,8 @@ def _sort_order(modality: np.ndarray, words: Sequence[np.ndarray]) -> np.ndarray
     """
     hi, others = words[0], words[1:]
     order = np.argsort(modality, kind="stable")
-    bounds = np.searchsorted(modality[order], np.arange(int(modality.max()) + 2))
-    for start, end in pairwise(bounds):
+    changes = np.flatnonzero(np.diff(modality[order])) + 1
+    for start, end in pairwise([0, *changes, len(order)]):
         rows = order[start:end]
         rows = rows[np.argsort(hi[rows])]
         same = hi[rows[1:]] == hi[rows[:-1]]
