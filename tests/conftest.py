@@ -92,6 +92,6 @@ def shipped(coded_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ship(coded_model, tmp_path / "shipped" / "photo")
     monkeypatch.setattr(model, "SHIPPED", tmp_path / "shipped")
     towers = write_small_towers(tmp_path / "cache" / "towers" / "lite")
-    monkeypatch.setattr(lite, "home", lambda: towers)
-    monkeypatch.setattr(lite, "_is_built", storage.is_artifact)
+    monkeypatch.setattr(lite, "home", lambda *_: towers)
+    monkeypatch.setattr(lite, "_is_built", lambda folder, *_: storage.is_artifact(folder))
     return tmp_path / "shipped" / "photo"

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 import genius
-from genius import Index, Item
+from genius import Index, Item, storage
 from genius.data.records import Query
 from genius.encode import lite, lite_weights
 from genius.errors import InputError, MissingError
 from genius.model import Model
+from tests.encode.small_towers import write_small_towers
+from tools.ship_model import with_int8_towers
 
 ITEMS = [Item("1", "a red square"), Item("2", "a blue square"), Item("3", "green")]
 
@@ -67,6 +69,7 @@ def test_searching_never_fetches(shipped: Path, tmp_path: Path, monkeypatch: pyt
     with Index.create(tmp_path / "index") as index:
         index.add(ITEMS)
     shutil.rmtree(lite.home())
+    monkeypatch.setattr(lite_weights, "home", lambda: tmp_path / "weights")
     monkeypatch.setattr(lite_weights, "fetch", _refuse)
     with (
         Index.open(tmp_path / "index") as index,
@@ -97,7 +100,7 @@ def test_the_first_index_fetches_and_says_so(
     monkeypatch.setattr(lite_weights, "home", lambda: tmp_path / "weights")
     fetched: list[object] = []
     monkeypatch.setattr(lite_weights, "fetch", lambda: fetched.append("everything"))
-    monkeypatch.setattr(lite, "build", lambda: shutil.move(kept, lite.home()))
+    monkeypatch.setattr(lite, "build", lambda **_: shutil.move(kept, lite.home()))
     Index.create(tmp_path / "index").close()
     assert fetched == ["everything"]
     assert "Fetching the built-in encoder, once: 126 MB" in capsys.readouterr().err
@@ -113,3 +116,35 @@ def test_the_one_that_ships_leaves_the_wheel_small() -> None:
     """Below 12 MB with the code, which is half a megabyte, as zip compresses it."""
     files = (Path(genius.__file__).parent / "shipped" / "photo").iterdir()
     assert sum(len(zlib.compress(file.read_bytes())) for file in files) < 11.4e6
+
+
+def test_an_index_of_before_is_searched_by_the_towers_that_it_was_made_with(
+    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`photo` over towers in 8 bits is known as what it was over those in single precision."""
+    with Index.create(tmp_path / "old") as index:
+        index.add(ITEMS)
+        fingerprint, scores = index.model.fingerprint, _scores(index)
+    single = lite.home()
+    towers = {"fp32": single, "int8": write_small_towers(tmp_path / "cache" / "lite-int8", "int8")}
+    monkeypatch.setattr(lite, "home", lambda precision="fp32": towers[precision])
+    small = tmp_path / "small"
+    shutil.move(shipped, small)
+    with_int8_towers(small, shipped)
+    with Index.create(tmp_path / "new") as index:
+        index.add(ITEMS)
+        assert index.model.fingerprint != fingerprint
+        assert index.model.encoder.fingerprint == storage.read_manifest(towers["int8"]).fingerprint
+        assert _scores(index) != scores
+        np.testing.assert_allclose(_scores(index), scores, atol=0.05)
+    with Index.open(tmp_path / "old") as index:
+        assert index.model.encoder.fingerprint == storage.read_manifest(single).fingerprint
+        assert _scores(index) == scores
+        index.add([Item("4", "the red square")])
+    with Index.open(tmp_path / "old") as index:
+        assert index.model.fingerprint == fingerprint
+        assert len(index) == 4
+
+
+def _scores(index: Index) -> list[float]:
+    return [hit.score for hit in index.search("a red square", k=3)]

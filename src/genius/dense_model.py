@@ -16,7 +16,7 @@ from genius.encode import lite
 from genius.encode.direct import MaskedFeatures, image_features, load_images, text_features
 from genius.encode.encoder import Encoder, EncoderLoader, saved_encoder_loader
 from genius.encode.lite import FILES as TOWER_FILES
-from genius.encode.lite import LiteLoader
+from genius.encode.lite import LiteLoader, TowerPrecision
 from genius.errors import InputError, MismatchError, MissingError
 from genius.identifiers.identifiers import SCHEMES, no_code_vectors
 from genius.identifiers.scheme import IdentifierName
@@ -64,11 +64,16 @@ class DenseModel:
         Raises MissingError if it can't be fetched, or may not be because the user is `offline`.
         """
         if not self._has_towers and self.settings["encoder"]["kind"] == "lite":
-            lite.prepare(offline=offline)
+            lite.prepare(self._tower_precision, offline=offline)
 
     @property
     def _has_towers(self) -> bool:
         return any(name.startswith("towers/") for name in self._artifact.manifest.files)
+
+    @property
+    def _tower_precision(self) -> TowerPrecision:
+        """Of the built-in encoder's towers."""
+        return self.settings["encoder"].get("precision", "fp32")  # type: ignore[no-any-return]
 
     def _require(self, stage: str) -> None:
         if stage == "quantizer" and not self.has_code_vectors:
@@ -120,7 +125,7 @@ class DenseModel:
         encoder = self.encoder_loader(self._threads or cores())
         trained_on = self.settings["encoder"]["fingerprint"]
         source = self.settings["encoder"]["source"] or (
-            self.path / "towers" if self._has_towers else lite.home()
+            self.path / "towers" if self._has_towers else lite.home(self._tower_precision)
         )
         if encoder.fingerprint != trained_on:
             raise MismatchError(
@@ -136,7 +141,7 @@ class DenseModel:
         described = self.settings["encoder"]
         if described["kind"] == "lite":
             if not self._has_towers:
-                return lite.loader()
+                return lite.loader(lite.build(precision=self._tower_precision))
             for name in TOWER_FILES:
                 self._artifact.file(f"towers/{name}")
             return LiteLoader(self.path / "towers", described["fingerprint"])

@@ -7,7 +7,8 @@ GeniusError
 ├── DamagedError           a file is not what was written: wrong checksum, cut short or gone
 ├── MissingError           an optional dependency, a model or a tool is missing; says how to get it
 ├── DiskError              a disk is full, read-only or failing
-└── FilterTimeoutError     a filter takes longer to evaluate than it may
+├── FilterTimeoutError     a filter takes longer to evaluate than it may
+└── ShardError             a shard on another machine does not answer
 
 A message is one sentence for a person: what is wrong, and what to do about it.
 """
@@ -132,6 +133,10 @@ def translate_disk_errors(path: Path, doing: str = WRITTEN) -> Iterator[None]:
 
 class FilterTimeoutError(GeniusError):
     """A filter takes longer to evaluate than it may."""
+
+
+class ShardError(GeniusError):
+    """A shard that is served on other machines does not answer."""
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -63,6 +63,21 @@ class Model(DenseModel):
         is_older = storage.is_artifact(path) and storage.read_manifest(path).format == FORMAT_1
         artifact = storage.open(path, kind=KIND, format=FORMAT_1 if is_older else FORMAT)
         return cls(artifact, threads, device)
+
+    def known_as(self, fingerprint: str) -> Self:
+        """The model, or itself over towers in single precision if that has this fingerprint.
+
+        A model that ships with towers in 8 bits says by which fingerprint it was known before, over those in
+        single precision: indexes of that time are searched by them.
+        """
+        before = self.settings["encoder"].get("single_precision", {})
+        if fingerprint == self.fingerprint or fingerprint != before.get("model"):
+            return self
+        model = type(self)(self._artifact, self._threads, self._device)
+        model.fingerprint = fingerprint
+        encoder = {"kind": "lite", "source": "", "fingerprint": before["encoder"]}
+        model.settings = {**self.settings, "encoder": encoder}
+        return model
 
     @property
     def name(self) -> str:

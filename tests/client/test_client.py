@@ -28,7 +28,7 @@ def test_a_client_has_the_methods_of_an_index() -> None:
     # These methods and parameters only make sense where the index is.
     local = {"create", "open", "reading", "prepare", "prepare_to_add", "page"}
     local |= {"filter_seconds", "searcher", "format", "decoder", "first_codes", "calibrate", "items"}
-    local |= {"num_shards"}
+    local |= {"shard_folders"}
     # No path of the server is ever taken from a request.
     local |= {"split", "export", "recode", "plan_sync", "sync", "drift"}
     local_parameters = {"cache", "workers", "total", "replace", "on_failure", "like", "pairs"}

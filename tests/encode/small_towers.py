@@ -11,9 +11,11 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from genius import storage
-from genius.encode import lite, lite_image, lite_text, pipeline
+from genius.encode import lite, lite_image, lite_text, lite_text_int8, pipeline
+from genius.encode.checkpoints import Weights
 from genius.runtime import session
 from tests.miniature import COLOURS
+from tools.text_sizes import measure
 
 # blocks of a small network: width, kernel, stride, in the seven stages of the paper
 BLOCKS = [
@@ -114,7 +116,14 @@ def run_graph(model: bytes, **inputs: np.ndarray) -> dict[str, np.ndarray]:
     return dict(zip(names, graph.run(None, inputs), strict=True))
 
 
-def write_small_towers(folder: Path) -> Path:
+def small_sizes(words: Weights) -> dict[str, np.ndarray]:
+    """How large channels are before the matrices of a small text tower."""
+    random = np.random.default_rng(0)
+    count = len(words["embeddings.word_embeddings.weight"])
+    return measure(words, (random.integers(0, count, 7).tolist() for _ in range(8)))
+
+
+def write_small_towers(folder: Path, precision: lite.TowerPrecision = "fp32") -> Path:
     """An artifact that `Lite.open` takes: tiny towers, and a tokenizer that knows a few words."""
     words = (*WORDS, *COLOURS)
     tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, "[UNK]"))
@@ -123,13 +132,18 @@ def write_small_towers(folder: Path) -> Path:
     with storage.create(folder, kind=lite.KIND, format=lite.FORMAT, settings={"small": True}) as draft:
         image = lite_image.build({name: value.numpy() for name, value in efficientnet_weights().items()})
         (draft.folder / "image.onnx").write_bytes(image)
-        (draft.folder / "text.onnx").write_bytes(lite_text.build(bert_weights(len(words))))
+        network = bert_weights(len(words))
+        if precision == "int8":
+            text = lite_text_int8.build(network, small_sizes(network))
+        else:
+            text = lite_text.build(network)
+        (draft.folder / "text.onnx").write_bytes(text)
         tokenizer.save(str(draft.folder / "tokenizer.json"))
     return folder
 
 
 def use_small_towers(home: Path, patch: pytest.MonkeyPatch) -> None:
     """Make commands use the towers and the cache in `home`, and encode in this process."""
-    patch.setattr(lite, "build", lambda: home / "towers")
+    patch.setattr(lite, "build", lambda **_: home / "towers")
     patch.setattr(pipeline, "default_cache", lambda: home / "cache")
     patch.setattr(pipeline, "cores", lambda: 1)

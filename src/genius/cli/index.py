@@ -150,8 +150,8 @@ def index(
         refuse_vectors(target.model, vectors)
         if embeddings and target.format.embeddings != embeddings:
             raise InputError(f"this index keeps {target.format.embeddings}: make another one", path=out)
-        if shards is not None and target.num_shards != shards:
-            raise InputError(f"this index has {target.num_shards} shards: make another one", path=out)
+        if shards is not None and len(target.shard_folders) != shards:
+            raise InputError(f"this index has {len(target.shard_folders)} shards: make another one", path=out)
         add_all(target, out, counted, strict=strict, workers=workers, replace=replace, failures=failures)
         if target.model.code_space.modality_code == "learned":
             _show_first_codes(target)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from genius.cli.examples import examples
 from genius.display import numbered
 
+MissingShard = Literal["partial", "error"]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(epilog=examples("genius serve index/ --port 8080 --read-only"))(serve)
+    app.command(
+        epilog=examples(
+            "genius serve index/ --port 8080 --read-only",
+            "genius serve index/ --ray 10.0.0.1:6379 --replicas 2",
+        )
+    )(serve)
 
 
 def serve(
@@ -50,6 +57,24 @@ def serve(
     model: Annotated[
         Path | None, typer.Option("--model", "-m", help="The index's model, if it was moved.")
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Have a Ray cluster search the index's shards: HOST:PORT of the cluster, or auto. Items "
+            "can't be changed then.",
+        ),
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, help="With --ray, how many processes serve each shard; by default 1.")
+    ] = None,
+    on_missing_shard: Annotated[
+        MissingShard | None,
+        typer.Option(
+            help="With --ray, what a search does if a shard does not answer: by default a partial answer, "
+            "which says so; or an error (503)."
+        ),
+    ] = None,
 ) -> None:
     """Serve INDEX: searches, items and codes over HTTP, and a web page to search and explore it."""
     from genius.errors import InputError, require
@@ -81,13 +106,22 @@ def serve(
         limits=Limits(batch=batch),
     )
 
+    if ray is None and (replicas, on_missing_shard) != (None, None):
+        raise InputError("--replicas and --on-missing-shard go with --ray ADDRESS")
+
     def announce(started: Started) -> None:
         typer.echo(f"{index}: {numbered(started.items, 'item')} at {started.url} (Ctrl-C stops it)")
         if not settings.loopback and settings.token is None:
-            rights = "search" if read_only else "search and change"
+            rights = "search" if read_only or ray else "search and change"
             message = (
                 f"note: everybody who reaches this port can {rights} the index; a token keeps others out"
             )
             typer.secho(message, fg="yellow", err=True)
 
-    run(settings, announce)
+    if ray is None:
+        run(settings, announce)
+        return
+    from genius.cluster.ray_serve import ShardService, serve_on_cluster
+
+    service = ShardService(ray, replicas or 1, on_missing_shard or "partial")
+    serve_on_cluster(settings, service, announce)

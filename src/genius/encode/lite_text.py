@@ -20,8 +20,14 @@ def build(weights: Weights) -> bytes:
     `mean` and `max` are over the tokens of the last layer, `words` is the mean of the token embeddings
     themselves. Raises InputError for weights of another network.
     """
-    layers = _layer_count(weights)
     graph = Graph("minilm")
+    add_outputs(graph, weights)
+    return graph.bytes()
+
+
+def add_outputs(graph: Graph, weights: Weights) -> None:
+    """Add the inputs, layers and outputs of the tower to a graph."""
+    layers = layer_count(weights)
     ids = graph.input("ids", np.int64, ("n", "length"))
     mask = graph.node("Cast", graph.input("mask", np.int64, ("n", "length")), to=1)
     kept = graph.node("Unsqueeze", mask, np.array([2], np.int64))
@@ -38,10 +44,10 @@ def build(weights: Weights) -> bytes:
     highest = graph.node("ReduceMax", graph.node("Sub", hidden, low), axes=[1], keepdims=0)
     graph.output("max", highest, ("n", width))
     graph.output("words", words, ("n", width))
-    return graph.bytes()
 
 
-def _layer_count(weights: Weights) -> int:
+def layer_count(weights: Weights) -> int:
+    """The layers of an encoder. Raises InputError for weights of another network."""
     layers = {int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer.")}
     if not layers or "embeddings.word_embeddings.weight" not in weights:
         raise InputError("these are no weights of a BERT encoder: embeddings or layers are missing")

@@ -14,6 +14,8 @@ import numpy as np
 
 OPSET = 17
 IR_VERSION = 8
+RUNTIME = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
 
 _ELEMENT_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
 _FLOAT, _INT, _STRING, _INTS = 1, 2, 3, 7
@@ -26,6 +28,7 @@ class _Node:
     inputs: list[str]
     outputs: list[str]
     attributes: dict[str, Any]
+    domain: str = ""
 
 
 class Graph:
@@ -68,6 +71,12 @@ class Graph:
         self._nodes.append(_Node(operator, names, [result], attributes))
         return result
 
+    def runtime_node(self, operator: str, *inputs: str | np.ndarray | np.generic, **attributes: Any) -> str:
+        """One operator of ONNX Runtime's own, with one result."""
+        result = self.node(operator, *inputs, **attributes)
+        self._nodes[-1].domain = RUNTIME
+        return result
+
     def split(self, value: str, parts: int, axis: int) -> list[str]:
         """A value split into equal parts along an axis."""
         results = [self._new("split") for _ in range(parts)]
@@ -89,8 +98,10 @@ class Graph:
                 *(_bytes(12, value) for value in self._outputs),
             ]
         )
-        opset = _text(1, "") + _number(2, OPSET)
-        return _number(1, IR_VERSION) + _bytes(7, graph) + _bytes(8, opset)
+        opsets = [_text(1, "") + _number(2, OPSET)]
+        if any(node.domain for node in self._nodes):
+            opsets.append(_text(1, RUNTIME) + _number(2, 1))
+        return _number(1, IR_VERSION) + _bytes(7, graph) + b"".join(_bytes(8, opset) for opset in opsets)
 
     def _new(self, stem: str) -> str:
         self._count += 1
@@ -107,6 +118,7 @@ def _node(node: _Node) -> bytes:
             *(_text(2, name) for name in node.outputs),
             _text(4, node.operator),
             *(_bytes(5, _attribute(name, value)) for name, value in sorted(node.attributes.items())),
+            *([_text(7, node.domain)] if node.domain else []),
         ]
     )
 

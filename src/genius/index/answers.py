@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -16,8 +17,9 @@ from genius.index import near_misses
 from genius.index.calibration import Calibration, Calibrations, QueryKind, query_kind
 from genius.index.catalogue import Catalogue
 from genius.index.confidence import nothing_matches
+from genius.index.decoders import NamedDecoder
 from genius.index.entries import item_of
-from genius.index.hits import Hit, Hits, ranked_hits
+from genius.index.hits import Confidence, Hit, Hits, ranked_hits
 from genius.index.query import SearchOptions
 from genius.index.query_batch import (
     QueryBatch,
@@ -111,9 +113,9 @@ class QuerySearch:
             return [
                 hits
                 for queries in encoded
-                for hits in Answers(
-                    self.catalogue, self.calibrations, snapshot, self.options, kind=queries.kind
-                ).search(queries.batch, queries.modalities, queries.notes, excluded)
+                for hits in self._answers(snapshot, queries.kind).search(
+                    queries.batch, queries.modalities, queries.notes, excluded
+                )
             ]
 
     def near(self, id: str) -> Hits:
@@ -124,8 +126,11 @@ class QuerySearch:
                 raise InputError(f"item {id!r} is not in the index: nothing can be near it")
             wanted = self.options.modalities
             batch = embed_item(self.model, snapshot.stored(keys[id]), wanted)
-            answers = Answers(self.catalogue, self.calibrations, snapshot, self.options, kind="item")
+            answers = self._answers(snapshot, "item")
             return answers.search(batch, [wanted], [[]], list(keys.values()))[0]
+
+    def _answers(self, snapshot: Snapshot, kind: QueryKind | None) -> Answers:
+        return Answers(self.catalogue, self.calibrations, snapshot, self.options, kind=kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +160,7 @@ class Answers:
     ) -> list[Hits]:
         """What answers each query; the batch has a row for each of the modalities that a query wants."""
         options, snapshot = self.options, self.snapshot
-        decoder = snapshot.decoder(options.mode, options.decoder, options.precision)
+        decoder = self._decoder()
         selection = None
         if len(snapshot):
             selection = snapshot.filters.select(self.catalogue, options.condition, excluded)
@@ -181,6 +186,18 @@ class Answers:
             for by_modality, wanted, own in zip(results, modalities, notes, strict=True)
         ]
 
+    def _decoder(self) -> NamedDecoder:
+        """What scores codes."""
+        options = self.options
+        return self.snapshot.decoder(options.mode, options.decoder, options.precision)
+
+    def _judge(self, results: Sequence[RankedItems], modalities: Sequence[Modality], items: int) -> Judge:
+        """What tells how sure the hits of a query are, that were found among so many items."""
+        queries = [result.query.asks_for for result in results]
+        query = queries[0] if len(queries) == 1 else concatenated(queries)
+        judged = JudgedQuery(self.calibrations, self.snapshot, query, modalities, items, self.kind)
+        return JudgedItems(judged, results)
+
     def _hits(
         self,
         results: Sequence[RankedItems],
@@ -192,7 +209,7 @@ class Answers:
         """Both rankings of one query, of all modalities that it wants, without items that are dropped."""
         options = self.options
         page, left_out = slice(options.offset, options.depth), set(selection.dropped)
-        judged = JudgedQuery(self, results, modalities, len(selection.searcher))
+        judge = self._judge(results, modalities, len(selection.searcher))
         rankings = [
             [ranked for ranked in merged(results, plain=plain) if ranked.item_key not in left_out][page]
             for plain in (True, False)
@@ -200,28 +217,29 @@ class Answers:
         nearest = rankings[options.reranks][:1]
         if options.at_least is not None:
             rankings = [
-                [ranked for ranked in ranking if judged.confidence(ranked) >= options.at_least]
+                [ranked for ranked in ranking if judge.confidence(ranked).value >= options.at_least]
                 for ranking in rankings
             ]
         items = self._items({ranked.item_key for ranking in (*rankings, nearest) for ranked in ranking})
         hits = [
-            ranked_hits(self._sorted(ranking), items, options.offset + 1, judged.judge)
+            ranked_hits(self._sorted(ranking), items, options.offset + 1, judge.confidence)
             for ranking in rankings
         ]
         missed = None
         if nearest and not hits[options.reranks]:
-            missed = ranked_hits(nearest, items, options.offset + 1, judged.judge)[0]
+            missed = ranked_hits(nearest, items, options.offset + 1, judge.confidence)[0]
         return Hits(
             *hits,
             rerank=options.reranks,
-            notes=[*notes, *self._notes(list(items.values()), modalities, missed)],
+            notes=[*notes, *self.notes(list(items.values()), modalities, missed)],
             mode=next((result.mode for result in results if result.mode != "scan"), "scan"),
             decoder=decoder,
             num_candidates=sum(result.num_candidates for result in results),
             nearest=missed,
+            searched=len(selection.searcher),
         )
 
-    def _notes(self, items: Sequence[Item], modalities: Sequence[Modality], missed: Hit | None) -> list[str]:
+    def notes(self, items: Sequence[Item], modalities: Sequence[Modality], missed: Hit | None) -> list[str]:
         """What is to be said of these items, or of their absence."""
         options = self.options
         if missed is not None and options.at_least is not None:
@@ -248,58 +266,79 @@ class Answers:
         return {key: item_of(entry, self.catalogue.path) for key, entry in entries.items()}
 
 
+class Judge(Protocol):
+    """Tells how sure hits are."""
+
+    def confidence(self, ranked: RankedItem) -> Confidence:
+        """The confidence of a hit, which may be worked out later."""
+
+
 @dataclass(frozen=True, eq=False)
 class JudgedQuery:
-    """How sure the hits of one query are, worked out when the first of them is asked for.
+    """How sure what answers one query is, by its similarity; what that takes is measured when it is needed.
 
     Attributes:
-        answers: the search.
-        results: what was found, for each wanted modality.
+        calibrations: what confidences are told by.
+        snapshot: what was searched, or the whole of it.
+        query: what it asks for, with a row for each wanted modality.
         modalities: these; empty for any.
         items: among how many items was searched.
+        kind: what the query is, if its batch does not say it.
     """
 
-    answers: Answers
-    results: Sequence[RankedItems]
+    calibrations: Calibrations
+    snapshot: Snapshot
+    query: QueryBatch
     modalities: Sequence[Modality]
     items: int
+    kind: QueryKind | None = None
 
-    def judge(self, ranked: RankedItem) -> LazyConfidence:
-        """The confidence of a hit, to be worked out later."""
-        return LazyConfidence(self, ranked)
-
-    def confidence(self, ranked: RankedItem) -> float:
-        """The confidence of a hit."""
-        return float(self._confidences[id(ranked.items)][ranked.place])
-
-    @cached_property
-    def _confidences(self) -> dict[int, np.ndarray]:
-        """Of all items of each result."""
-        background, offset = self._calibration.background, self._calibration.offset(self._query)
+    def confidences(self, similarities: np.ndarray) -> np.ndarray:
+        """The confidences [n] of similarities (`RankedItems.similarities`) [n]."""
+        background = self._calibration.background
         fraction = self.items / max(1, background.items)
-        return {
-            id(result): background.confidences(result.similarities + offset, fraction)
-            for result in self.results
-        }
+        return background.confidences(similarities + self._offset, fraction)
 
     @cached_property
-    def _query(self) -> QueryBatch:
-        return concatenated([result.query.asks_for for result in self.results])
+    def _offset(self) -> float:
+        return self._calibration.offset(self.query)
 
     @cached_property
     def _calibration(self) -> Calibration:
-        kind = self.answers.kind or query_kind(int(self._query.kinds[0]))
-        return self.answers.calibrations.get(self.answers.snapshot, kind, self.modalities)
+        kind = self.kind or query_kind(int(self.query.kinds[0]))
+        return self.calibrations.get(self.snapshot, kind, self.modalities)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedItems:
+    """How sure the hits of one query are, worked out when the first of them is asked for.
+
+    Attributes:
+        query: the query.
+        results: what was found, for each wanted modality.
+    """
+
+    query: JudgedQuery
+    results: Sequence[RankedItems]
+
+    def confidence(self, ranked: RankedItem) -> LazyConfidence:
+        """The confidence of a hit, to be worked out later."""
+        return LazyConfidence(self, ranked)
+
+    @cached_property
+    def by_result(self) -> dict[int, np.ndarray]:
+        """The confidences of all items of each result."""
+        return {id(result): self.query.confidences(result.similarities) for result in self.results}
 
 
 @dataclass(frozen=True, eq=False)
 class LazyConfidence:
     """The confidence of one hit (`hits.Confidence`)."""
 
-    query: JudgedQuery
+    judged: JudgedItems
     ranked: RankedItem
 
     @cached_property
     def value(self) -> float:
         """From 0 to 1."""
-        return self.query.confidence(self.ranked)
+        return float(self.judged.by_result[id(self.ranked.items)][self.ranked.place])

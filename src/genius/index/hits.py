@@ -71,6 +71,8 @@ class Hit:
         code: its code, level by level.
         path: how likely each code was, and how many items share it; empty without a query.
         judgement: how sure it is that it answers the query.
+        item_key: the item's key in the catalogue, if that is at hand: the item that was added first has the
+            lower one.
     """
 
     item: Item
@@ -80,6 +82,7 @@ class Hit:
     code: tuple[int, ...]
     path: CodePath = field(repr=False, compare=False)
     judgement: Confidence = field(default=NO_CONFIDENCE, repr=False, compare=False)
+    item_key: int = field(default=0, repr=False, compare=False)
 
     @property
     def confidence(self) -> float:
@@ -126,6 +129,8 @@ class Hits(list[Hit]):
         num_candidates: how many items were below the beams.
         total: without a query, how many items there are in all, on this page and on others; else None.
         nearest: the best hit, if none is as sure as was asked for (`at_least`).
+        searched: among how many items was searched; without a query 0.
+        missing_shards: the names of shards that did not answer: their items are missing here.
     """
 
     def __init__(
@@ -140,12 +145,20 @@ class Hits(list[Hit]):
         num_candidates: int = 0,
         total: int | None = None,
         nearest: Hit | None = None,
+        searched: int = 0,
+        missing_shards: Iterable[str] = (),
     ) -> None:
         super().__init__(reranked if rerank else plain)
         self.plain, self.reranked = plain, reranked
         self.notes = tuple(notes)
         self.mode, self.decoder, self.num_candidates = mode, decoder, num_candidates
-        self.total, self.nearest = total, nearest
+        self.total, self.nearest, self.searched = total, nearest, searched
+        self.missing_shards = tuple(missing_shards)
+
+    @property
+    def partial(self) -> bool:
+        """Whether a part of the index did not answer."""
+        return bool(self.missing_shards)
 
 
 def ranked_hits(
@@ -164,6 +177,7 @@ def ranked_hits(
             ranked.code,
             ranked.path,
             judge(ranked),
+            ranked.item_key,
         )
         for rank, ranked in enumerate(ranking, first)
     ]
@@ -217,4 +231,6 @@ def hits_to_dict(hits: Hits, *, explain: bool, local: bool = False) -> dict[str,
         "num_candidates": hits.num_candidates,
         "total": hits.total,
         "nearest": None if hits.nearest is None else hit_to_dict(hits.nearest, explain=False, local=local),
+        "partial": hits.partial,
+        "missing_shards": hits.missing_shards,
     }

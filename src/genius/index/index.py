@@ -125,7 +125,7 @@ class Index:
         return cls.open(path, model)
 
     @classmethod
-    def open(cls, path: Path | str, model: Model | Path | str | None = None) -> Index:
+    def open(cls, path: Path | str, model: Model | Path | str | None = None) -> Self:
         """The index at `path`, with the model that it was made by: the one given, or from its old place.
 
         Raises InputError (no index), MismatchError (another model), MissingError (no model) or DamagedError.
@@ -142,7 +142,7 @@ class Index:
             raise MissingError(
                 f"{path} was made by the model at {made_by['path']}, which is gone: say where it is now"
             )
-        model = _open_model(made_by["path"] if model is None else model)
+        model = _open_model(made_by["path"] if model is None else model).known_as(made_by["fingerprint"])
         check_model(path, made_by, model)
         with translate_disk_errors(path, "opened"):
             return cls(path, catalogue, model)
@@ -440,9 +440,9 @@ class Index:
         return self._format
 
     @property
-    def num_shards(self) -> int:
-        """Of how many ordinary indexes it consists."""
-        return len(self._catalogue.folders)
+    def shard_folders(self) -> tuple[Path, ...]:
+        """The folders of the ordinary indexes of which it consists: those of its shards, or its own."""
+        return self._catalogue.folders
 
     @property
     def filter_seconds(self) -> float:

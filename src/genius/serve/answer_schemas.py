@@ -66,6 +66,8 @@ class SearchAnswer(BaseModel):
     num_candidates: int = Field(description="The number of items under the beams.")
     total: int | None = Field(description="Without a query, the number of items on all pages.")
     nearest: HitAnswer | None = Field(description="The best hit, if none is as sure as `at_least` asks for.")
+    partial: bool = Field(description="Whether a part of the index did not answer.")
+    missing_shards: list[str] = Field(description="The names of the shards that did not answer.")
     model: str = Field(description="The fingerprint of the model.")
 
 

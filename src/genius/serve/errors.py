@@ -15,6 +15,7 @@ from genius.errors import (
     InputError,
     MismatchError,
     MissingError,
+    ShardError,
 )
 
 RETRY = {"Retry-After": "1"}
@@ -93,10 +94,11 @@ def api_error(error: GeniusError) -> ApiError:
         return ApiError(500, "the index can't do that: its owner finds more in the log", kind="mismatch")
     if isinstance(error, DiskError):
         return ApiError(507, f"the index's disk refuses: {error.reason}; what was committed before is there")
-    if isinstance(error, FilterTimeoutError):
-        return ApiError(
-            503, "this filter takes too long here: use fewer conditions", kind="timeout", headers=RETRY
-        )
+    if isinstance(error, FilterTimeoutError | ShardError):
+        kind, message = "shards", str(error)
+        if isinstance(error, FilterTimeoutError):
+            kind, message = "timeout", "this filter takes too long here: use fewer conditions"
+        return ApiError(503, message, kind=kind, headers=RETRY)
     return busy_error(
         "the index can't be used for this right now, perhaps because another program writes to it"
     )

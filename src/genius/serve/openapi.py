@@ -56,6 +56,8 @@ _HITS = {
     "num_candidates": 3,
     "total": None,
     "nearest": None,
+    "partial": False,
+    "missing_shards": [],
     "model": "5f3a",
 }
 _CELL = {

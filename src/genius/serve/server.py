@@ -70,7 +70,20 @@ class Started:
     items: int
 
 
-def serve(settings: Settings, on_start: Callable[[Started], None] = lambda started: None) -> None:
+OpenIndex = Callable[[Settings], Index]
+"""How a worker opens the index that it serves; it can be sent to another process."""
+
+
+def open_index(settings: Settings) -> Index:
+    """The index in its folder."""
+    return Index.open(settings.index, settings.model)
+
+
+def serve(
+    settings: Settings,
+    on_start: Callable[[Started], None] = lambda started: None,
+    opened: OpenIndex = open_index,
+) -> None:
     """Serve an index until the process is told to stop; `on_start` is called when the port is open.
 
     Raises InputError for an address that can't be listened at, and what `Index.open` raises.
@@ -83,14 +96,14 @@ def serve(settings: Settings, on_start: Callable[[Started], None] = lambda start
         started = Started(f"http://{host}:{sockets[0].getsockname()[1]}", items)
         if settings.workers == 1:
             on_start(started)
-            uvicorn.Server(_server_config(settings)).run(sockets)
+            uvicorn.Server(_server_config(settings, opened)).run(sockets)
             return
         with _shared_folder() as folder:
             on_start(started)
-            _run_workers(_server_config(replace(settings, shared_folder=folder)), sockets)
+            _run_workers(_server_config(replace(settings, shared_folder=folder), opened), sockets)
 
 
-def open_app(settings: Settings, worker: int = 0) -> ASGIApp:
+def open_app(settings: Settings, worker: int = 0, opened: OpenIndex = open_index) -> ASGIApp:
     """The application of one worker, warmed up.
 
     It has searched and coded before, so that no request waits for files to be read or code to be compiled.
@@ -100,17 +113,25 @@ def open_app(settings: Settings, worker: int = 0) -> ASGIApp:
         open_access_log()
     quiet()
     with share_of_cores(settings.workers, worker):
-        index = Index.open(settings.index, settings.model)
+        index = opened(settings)
         if len(index):
-            for mode in ("auto", "fast"):
-                index.search("ready", k=1, mode=mode)
-            # This search goes through all levels, however few items there are.
-            index.search("ready", k=1, mode="paper", decoder="geometry")
-            index.calibrate()
+            _warm_up(index)
         if not settings.read_only:
             index.prepare_to_add()
     threading.Thread(target=_calibrate, args=(index,), name="calibrating", daemon=True).start()
     return create_app(index, settings)
+
+
+def _warm_up(index: Index) -> None:
+    """Search as requests will: by a text, or, for a model that takes vectors alone, by an item."""
+    query: dict[str, Any] = {"text": "ready"}
+    if index.model.takes_vectors:
+        query = {"near": index.page(most=1)[0][1].id}
+    for mode in ("auto", "fast"):
+        index.search(**query, k=1, mode=mode)
+    if index.model.has_code_vectors:  # this search goes through all levels, however few items there are
+        index.search(**query, k=1, mode="paper", decoder="geometry")
+    index.calibrate()
 
 
 def _calibrate(index: Index) -> None:
@@ -274,9 +295,9 @@ class ServerConfig(uvicorn.Config):
         self.limits = limits
 
 
-def _server_config(settings: Settings) -> ServerConfig:
+def _server_config(settings: Settings, opened: OpenIndex) -> ServerConfig:
     return ServerConfig(
-        partial(open_app, settings),
+        partial(open_app, settings, opened=opened),
         settings.limits,
         factory=True,
         backlog=BACKLOG,

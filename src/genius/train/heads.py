@@ -355,7 +355,8 @@ def with_start(settings: EncoderSettings) -> EncoderSettings:
 def start_tensors(start: str, encoder: Encoder) -> dict[str, torch.Tensor]:
     """The tensors of a model's heads. Raises MismatchError if they stand on another encoder."""
     model = Model.open(start)
-    trained_on = model.settings["encoder"]["fingerprint"]
+    described = model.settings["encoder"]
+    trained_on = described.get("single_precision", {}).get("encoder", described["fingerprint"])
     if trained_on != encoder.fingerprint:
         raise MismatchError(
             f"the heads of {model.name} stand on the encoder {trained_on[:12]}, not on "
