@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from torture.orphans import die_with_parent
+
 INSTRUMENTED = (
     *("genius.encode.checkpoints", "genius.encode.pickled_data", "genius.data", "genius.storage"),
     *("genius.index.filters", "genius.search.codes", "pickle", "zipfile", "tarfile", "csv"),
@@ -29,6 +31,7 @@ def main(name: str, folder: Path, options: list[str]) -> None:
     """Search. Does not return: libFuzzer ends the process."""
     import atheris
 
+    die_with_parent()
     with atheris.instrument_imports(include=list(INSTRUMENTED)):
         from torture.parsers import PARSERS
     from genius.progress import quiet

@@ -21,7 +21,7 @@ from torture.scenario import Outcome, Scenario, Trial, scratch
 
 MUTATED = 2_000
 """Inputs of a trial of our own mutations."""
-EXECUTIONS = 50_000
+EXECUTIONS = 20_000
 """Of a trial of atheris."""
 OWN = 16
 """One of so many trials has our own mutations."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from torture import images
 from torture.scenario import Outcome, Scenario, Trial, seeded
-from torture.service import NEEDS, PATIENT, SHORT, answer, index_for_services, server_errors, start
+from torture.service import NEEDS, PATIENT, SHORT, WAIT, answer, index_for_services, server_errors, start
 
 EXAMPLES = 10
 """Generated requests of each operation and phase, in a trial."""
@@ -237,14 +237,14 @@ def _raw(port: int, dice: random.Random, closed: bool) -> Outcome:
     label = repr(content[:160])
     said = b""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=WAIT) as connection:
             connection.sendall(content)
             if dice.random() < 0.7:
                 connection.shutdown(socket.SHUT_WR)
             while part := connection.recv(65536):
                 said += part
     except TimeoutError:
-        outcome.failures.append(f"no answer in 30 seconds to {label}")
+        outcome.failures.append(f"no answer in {WAIT:.0f} seconds to {label}")
     except OSError:
         outcome.seen["the connection was closed on it"] += 1
     if not said:
@@ -264,7 +264,7 @@ def _slow(port: int, dice: random.Random) -> Outcome:
     """A client that sends half a request and waits: it is cut off, and others are served meanwhile."""
     outcome = Outcome(1)
     heads = [b"GET / HT", b"POST /search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 500\r\n\r\n{", b""]
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT) as connection:
         connection.sendall(dice.choice(heads))
         status, _ = answer(port, "GET", "/health")
         outcome.expect(status == 200, f"beside a slow client: {status}")
@@ -275,7 +275,7 @@ def _slow(port: int, dice: random.Random) -> Outcome:
         except OSError:
             pass
         waited = time.monotonic() - began
-        outcome.expect(waited < 50, f"a client that dawdles is kept for {waited:.0f} seconds")
+        outcome.expect(waited < WAIT / 2, f"a client that dawdles is kept for {waited:.0f} seconds")
     outcome.seen["slow clients were cut off"] += 1
     return outcome
 
@@ -285,7 +285,7 @@ def _many(outcome: Outcome, port: int, count: int) -> None:
     connections = []
     try:
         for _ in range(count):
-            connections.append(socket.create_connection(("127.0.0.1", port), timeout=30))
+            connections.append(socket.create_connection(("127.0.0.1", port), timeout=WAIT))
             connections[-1].sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         answered = sum(connection.recv(100).startswith(b"HTTP/1.1 200") for connection in connections)
     except OSError:

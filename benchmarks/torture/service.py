@@ -69,6 +69,8 @@ def start(index: Path, **settings: Any) -> int:
 
 
 _RUNNING = contextlib.ExitStack()
+WAIT = 600.0
+"""Seconds until an answer is missed: other work of the machine is no failure."""
 PATIENT = Limits(seconds=600, filter_seconds=600)
 """Limits under which a busy machine is no reason for an error."""
 SHORT = replace(PATIENT, body_seconds=2, head_seconds=2, answer_seconds=4)
@@ -79,7 +81,7 @@ def answer(
     port: int, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
 ) -> tuple[int, bytes]:
     """Status and body of a request."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)
     try:
         connection.request(method, path, body, headers or {})
         response = connection.getresponse()

@@ -14,14 +14,11 @@ from genius.errors import InputError
 from genius.index.hits import Hits
 from genius.index.query import SearchOptions
 from genius.index.shard_answers import merge_answers, shard_options
+from tests.cluster.merged_answers import FILTERS, MODES, check
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, made, open_made_up
 
 ITEMS = made_up_items(150)
-MODES: tuple[Any, ...] = ("auto", "fast", "safe", "exact", "scan", "paper")
-FILTERS: tuple[dict[str, Any] | None, ...] = (None, {"even": True}, {"number": {"$lt": 9}})
-ROUNDING = 2e-6
-"""Of scores in 32 bits: their last bit depends on how many items are scored together."""
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +42,6 @@ def ask(shards: list[MadeUpIndex], queries: list[Query], options: SearchOptions)
     return merge_answers(
         [shard._search(shard_options(options)).answer_encoded(encoded) for shard in shards], options
     )
-
-
-def check(actual: Hits, expected: Hits, mode: str) -> None:
-    assert len(actual) == len(expected)
-    if mode == "scan":
-        assert [hit.score for hit in actual] == pytest.approx([hit.score for hit in expected], abs=ROUNDING)
-    scores = {hit.item.id: hit.score for hit in actual}
-    for hit in expected:
-        as_good = sum(other >= hit.score - ROUNDING for other in scores.values())
-        assert abs(scores.get(hit.item.id, -1e9) - hit.score) <= ROUNDING or as_good >= len(expected)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -106,7 +106,7 @@ def test_nobody_waits_twice_for_a_shard_that_is_silent(
     assert shards.ask("answer") == Gathered(["fine", "fine"])
 
 
-def test_a_question_in_the_background_that_fails_is_asked_again(
+def test_a_question_in_the_background_that_fails_is_sent_again(
     shards: RayShards, handles: list[FakeHandle]
 ) -> None:
     handles[1].outcomes = [TimeoutError(), RayError("died")]

@@ -13,7 +13,7 @@ from genius.data.records import Query, QueryPart
 from genius.errors import InputError, ShardError
 from genius.index.hits import Hits
 from tests.cluster.local_shards import open_routed_here
-from tests.cluster.test_cluster_index import FILTERS, MODES, check
+from tests.cluster.merged_answers import FILTERS, MODES, check
 from tests.index.made_up import made_up_items
 from tests.index.made_up_index import MadeUpIndex, made, open_made_up
 
