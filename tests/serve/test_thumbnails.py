@@ -121,7 +121,7 @@ def test_a_damaged_thumbnail_is_made_again(tmp_path: Path) -> None:
     assert files.get("0123-96") is None
 
 
-def test_those_that_were_not_asked_for_longest_go_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     files = ThumbnailFiles(tmp_path / "cache", 700)
     names = [f"{number}0-96" for number in range(9)]
     for age, name in enumerate(names):
