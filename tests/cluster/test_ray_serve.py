@@ -134,6 +134,14 @@ def test_a_replica_that_dies_costs_time_and_no_answer(
         assert {hits[0].item.id for hits in answers} == best and not any(hits.partial for hits in answers)
 
 
+def test_whoever_joins_leaves_the_shards_to_the_others(ray: Any, running: RunningService) -> None:
+    from ray import serve
+
+    with applications(ray, running.folders, str(running.model), 5):
+        pass
+    assert {application_name(folder) for folder in running.folders} == set(serve.status().applications)
+
+
 def test_a_shard_that_is_gone_makes_answers_partial_or_an_error(ray: Any, running: RunningService) -> None:
     from ray import serve
 

@@ -102,7 +102,7 @@ def test_nobody_waits_twice_for_a_shard_that_is_silent(
     assert shards.ask("answer") == missing and len(handles[1].questions) == 2
     with pytest.raises(ShardError, match=r"1 of 2 shards did not answer \(shard-01\)"):
         shards.ask_one(1, "encode_item")
-    shards._probes[1] = SimpleNamespace(result=lambda timeout_s: ("fine", None))
+    shards._probes[1] = 0.0, SimpleNamespace(result=lambda timeout_s: ("fine", None))
     assert shards.ask("answer") == Gathered(["fine", "fine"])
 
 

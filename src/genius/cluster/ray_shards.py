@@ -13,7 +13,8 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -92,32 +93,61 @@ def application_name(folder: Path) -> str:
 
 @contextlib.contextmanager
 def applications(ray: Any, folders: Sequence[Path], model: str, replicas: int) -> Iterator[None]:
-    """Within, the shards in these folders are served, by so many replicas each.
+    """Within, the shards in these folders are served: by so many replicas each, unless they run already.
 
-    Those that are served already, for another router, are joined, and stay. Raises GeniusError if they don't
-    start.
+    The last router that leaves stops them, also those that a killed one left behind. Raises GeniusError if
+    they don't start.
     """
-    serve = _serve()
+    serve, names = _serve(), [application_name(folder) for folder in folders]
     serve.start(proxy_location="Disabled", logging_config={"log_level": "ERROR", "enable_access_log": False})
-    running = set(serve.status().applications)
-    started = [folder for folder in folders if application_name(folder) not in running]
-    cores = _cores_each([node.get("CPU", 0.0) for node in node_resources(ray)], len(started) * replicas)
+    with _present(ray, names[0]) as is_last:
+        running = set(serve.status().applications)
+        missing = [folder for folder in folders if application_name(folder) not in running]
+        cores = _cores_each([node.get("CPU", 0.0) for node in node_resources(ray)], len(missing) * replicas)
+        try:
+            if missing:
+                targets = [_target(serve, folder, model, replicas, cores) for folder in missing]
+                serve.run_many(targets, wait_for_applications_running=False)
+            _wait_for(serve, names)
+            yield
+        finally:
+            with contextlib.suppress(Exception):  # the cluster may be gone
+                for name in names if is_last() else ():
+                    serve.delete(name, _blocking=False)
+
+
+class _Presence:
+    """An actor that lives as long as the router that made it."""
+
+
+@contextlib.contextmanager
+def _present(ray: Any, name: str) -> Iterator[Callable[[], bool]]:
+    """Within, this process is a router of the shards of this name; gives whether it is the only one."""
+    prefix = f"router-{name}-"
+    own = prefix + uuid.uuid4().hex
+    actor = ray.remote(_Presence).options(name=own, namespace="genius", num_cpus=0).remote()
+
+    def is_last() -> bool:
+        known = {each["name"] for each in ray.util.list_named_actors(all_namespaces=True)}
+        return not any(other.startswith(prefix) for other in known - {own})
+
     try:
-        if started:
-            targets = [_target(serve, folder, model, replicas, cores) for folder in started]
-            serve.run_many(targets, wait_for_applications_running=False)
-            _wait_for(serve, [application_name(folder) for folder in started])
-        yield
+        yield is_last
     finally:
         with contextlib.suppress(Exception):  # the cluster may be gone
-            for folder in started:
-                serve.delete(application_name(folder), _blocking=False)
+            ray.kill(actor)
 
 
 def _serve() -> Any:
     serve = require("ray.serve", "ray", "serving shards on a cluster")
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
+    # Where a replica died, Ray leaves a question for the length of its queue unanswered, with a traceback.
+    logging.getLogger("asyncio").addFilter(_is_about_no_queue)
     return serve
+
+
+def _is_about_no_queue(record: logging.LogRecord) -> bool:
+    return "get_queue_len" not in record.getMessage()
 
 
 def _target(serve: Any, folder: Path, model: str, replicas: int, cores: float) -> Any:
@@ -199,7 +229,7 @@ class RayShards:
             self._handles = [serve.get_app_handle(application_name(folder)) for folder in folders]
         except gone as error:
             raise GeniusError(f"nobody serves the shards of this index: {_cause([str(error)])}") from None
-        self._probes: dict[int, Any] = {}
+        self._probes: dict[int, tuple[float, Any]] = {}
         self._threads = ThreadPoolExecutor(ONGOING * len(folders), "asking")
 
     def __len__(self) -> int:
@@ -219,8 +249,8 @@ class RayShards:
             for name, wanted in expected.items():
                 if value[name] != wanted:
                     raise MismatchError(
-                        f"{folder} is served with the {name} {value[name]}, and this is {wanted}: stop what "
-                        "serves it (serve shutdown stops all that Ray serves), and start again"
+                        f"{folder} is served with the {name} {value[name]}, and this is {wanted}: stop the "
+                        "genius serve that does that, and start again"
                     )
 
     def ask(self, method: str, *arguments: Any) -> Gathered:
@@ -257,7 +287,7 @@ class RayShards:
         try:
             value, error = self._answer(number, method, arguments, self._seconds)
         except self._unavailable as gone:
-            self._probes[number] = self._handles[number].ask.remote("about")
+            self._probe(number)
             log.warning("%s does not answer (%s): searches go on without it", name, type(gone).__name__)
             raise ShardError(f"{name} does not answer") from None
         if isinstance(error, PASSED_ON):
@@ -267,17 +297,23 @@ class RayShards:
             raise ShardError(f"{name} can't answer")
         return value
 
+    def _probe(self, number: int) -> None:
+        """Ask a shard that is missing whether it is back, without waiting for it."""
+        self._probes[number] = time.monotonic(), self._handles[number].ask.remote("about")
+
     def _is_back(self, number: int) -> bool:
-        """Whether a shard answers, as far as is known: one that did not is asked again in the background."""
-        probe = self._probes.get(number)
-        if probe is None:
+        """Whether a shard answers, as far as is known."""
+        if (probe := self._probes.get(number)) is None:
             return True
+        since, question = probe
         try:
-            probe.result(timeout_s=0)
+            question.result(timeout_s=0)
         except TimeoutError:
+            if time.monotonic() - since > self._seconds:  # perhaps it was lost
+                self._probe(number)
             return False
-        except Exception:  # that question will never be answered: the next one may
-            self._probes[number] = self._handles[number].ask.remote("about")
+        except Exception:  # whatever it is, the next one may be answered
+            self._probe(number)
             return False
         if self._probes.pop(number, None) is not None:  # another thread may have seen it before
             log.warning("%s answers again", self._names[number])
