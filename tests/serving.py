@@ -23,6 +23,7 @@ from starlette.testclient import TestClient
 from genius import Index
 from genius.data.mbeir import Tree
 from genius.encode import pipeline
+from genius.serve import thumbnail_files
 from genius.serve.app import create_app
 from genius.serve.config import Settings
 from genius.serve.server import ServerConfig
@@ -53,6 +54,7 @@ def to_base64(content: bytes) -> str:
 @pytest.fixture(autouse=True)
 def own_cache(coded_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "default_cache", lambda: coded_home / "cache")
+    monkeypatch.setattr(thumbnail_files, "default_folder", lambda: coded_home / "thumbnails")
 
 
 @pytest.fixture(scope="session")

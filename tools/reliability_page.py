@@ -43,7 +43,8 @@ _MODEL_OF_POWER_LOSS = """
 and removal. Replayed up to any moment, what was synced is there; of the rest, each block of 4 KB may be there
 or not, in any order, and names that were not synced may be missing. File systems in use do less harm than
 that. **Kills** fall just before a write, a sync, a change of names or an open, or at any moment by the clock.
-**Failed calls** fail once, or from there on for good.
+**Failed calls** fail once, or from there on for good. **Fuzzing** searches for inputs that take new paths
+through the code (atheris), and mutates inputs by itself.
 """
 
 

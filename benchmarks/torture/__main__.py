@@ -1,6 +1,6 @@
 """`make torture`: run scenarios, print a line of JSON for each, and add the counts to the ledger.
 
-    python -m torture                        all scenarios, until each has reached its goal
+    python -m torture                        all of them, until each has reached its goal, the shortest first
     python -m torture --budget 10            a fair sample of all of them in ten minutes
     python -m torture kill-index --scale 2   one of them, until twice its goal is reached
     python -m torture kill-index --seed 17   one trial again, without recording it
@@ -31,22 +31,26 @@ RECORD_SECONDS = 20.0
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for; 1 if anything failed."""
     asked = _parser().parse_args(arguments)
-    chosen = [_named(name) for name in asked.scenarios] or list(SCENARIOS.values())
+    ledger = Ledger.read(asked.ledger)
+    chosen = [_named(name) for name in asked.scenarios] or sorted(
+        SCENARIOS.values(), key=lambda scenario: ledger.processor_left(scenario, asked.scale)
+    )
     if asked.list:
         for scenario in chosen:
-            print(f"{scenario.name:16} {scenario.goal:>12,} {scenario.unit:20} {scenario.promise}")
+            minutes = ledger.processor_left(scenario, asked.scale) / 60
+            print(
+                f"{scenario.name:20} {ledger.left(scenario, asked.scale):>12,} of {scenario.goal:>12,} "
+                f"{scenario.unit:14} left, about {minutes:,.1f} minutes of the processor"
+            )
         return 0
     if asked.seed is not None:
         return _again(chosen[0], asked.seed)
-    ledger = Ledger.read(asked.ledger)
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     end = None if asked.budget is None else time.monotonic() + 60 * asked.budget
     failed = False
     for place, scenario in enumerate(chosen):
         why = missing(scenario)
-        left = max(0, int(scenario.goal * asked.scale) - ledger.count(scenario.name))
-        if scenario.enough and ledger.processor(scenario.name) >= scenario.enough * asked.scale:
-            left = 0
+        left = ledger.left(scenario, asked.scale)
         if why or not left:
             print(
                 json.dumps({"scenario": scenario.name, "skipped": why or "its goal is reached"}), flush=True
@@ -121,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="workers at a time")
     parser.add_argument("--seed", type=int, help="run the one trial of this seed, and record nothing")
     parser.add_argument("--ledger", type=Path, default=FILE, help="where counts are added up")
-    parser.add_argument("--list", action="store_true", help="name the scenarios, and stop")
+    parser.add_argument("--list", action="store_true", help="name the scenarios, and what is left of each")
     return parser
 
 

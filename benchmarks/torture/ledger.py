@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import platform
 import subprocess
@@ -18,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from torture.scenario import seen_together
+from torture.scenario import Scenario, seen_together
 from torture.supervisor import ROOT, Tally
 
 FILE = ROOT / "research" / "torture.jsonl"
@@ -116,6 +117,22 @@ class Ledger:
     def processor(self, scenario: str) -> float:
         """How many seconds of the processor all trials of a scenario took."""
         return sum(entry.processor for entry in self.of(scenario))
+
+    def left(self, scenario: Scenario, scale: float = 1.0) -> int:
+        """How much is missing of so many times its goal; nothing after the time that is enough."""
+        if scenario.enough and self.processor(scenario.name) >= scenario.enough * scale:
+            return 0
+        return max(0, int(scenario.goal * scale) - self.count(scenario.name))
+
+    def processor_left(self, scenario: Scenario, scale: float = 1.0) -> float:
+        """About how many seconds of the processor that will take; 0 if nothing is known of it."""
+        measured = [entry for entry in self.of(scenario.name) if entry.processor and entry.count]
+        left = self.left(scenario, scale)
+        if not left or not measured:
+            return 0.0
+        each = sum(entry.processor for entry in measured) / sum(entry.count for entry in measured)
+        most = scenario.enough * scale - self.processor(scenario.name) if scenario.enough else math.inf
+        return min(left * each, most)
 
     def add(self, new: Entry) -> None:
         """Add a run, and write the file anew, with what others have added to it meanwhile."""

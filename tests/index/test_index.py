@@ -6,6 +6,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,8 @@ from genius.encode import pipeline
 from genius.encode.direct import image_features, text_features
 from genius.errors import DamagedError, InputError, MismatchError, MissingError
 from genius.index import ingest, item_encoder, writer
+from genius.index.catalogue import Catalogue
+from genius.index.entries import Entry
 from genius.index.query_batch import TEXT_WAS_CUT
 from tests.pictures import write_square
 
@@ -200,6 +203,20 @@ def test_results_do_not_depend_on_other_queries(index: Index, miniature: Path) -
         assert [hit.score for hit in alone] == pytest.approx([hit.score for hit in hits], abs=1e-5)
         assert {hit.item.id for hit in alone} == {hit.item.id for hit in hits}
     assert index.search_many([]) == []
+
+
+def test_items_of_a_batch_are_read_by_one_statement(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    statements: list[int] = []
+    entries = Catalogue.entries
+
+    def counted(catalogue: Catalogue, item_keys: Iterable[int]) -> dict[int, Entry]:
+        statements.append(len(keys := list(item_keys)))
+        return entries(catalogue, keys)
+
+    monkeypatch.setattr(Catalogue, "entries", counted)
+    answers = index.search_many(["a red square", "a blue square", "green"], k=3)
+    assert [len(hits) for hits in answers] == [3, 3, 3]
+    assert len(statements) == 1
 
 
 def test_reopened_it_answers_the_same(index: Index, model: Model) -> None:

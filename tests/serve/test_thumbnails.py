@@ -11,7 +11,9 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from genius import ImageBytes, ImageFile, Index, InputError, Item
+from genius.serve import thumbnails
 from genius.serve.config import Limits
+from genius.serve.thumbnail_files import CHECK_BYTES, ThumbnailFiles
 from genius.serve.thumbnails import ThumbnailCache, check_image
 from tests.pictures import encoded, write_square
 from tests.serving import Serve
@@ -92,3 +94,47 @@ def test_a_thumbnail_that_was_forgotten_is_made_again(tmp_path: Path) -> None:
     write_square(tmp_path / "a.jpg")
     source, cache = ImageFile(str(tmp_path), "a.jpg"), ThumbnailCache(0)
     assert cache.get(source, 96) == cache.get(source, 96)
+
+
+def test_another_process_finds_thumbnails_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_square(tmp_path / "a.jpg")
+    source, folder = ImageFile(str(tmp_path), "a.jpg"), tmp_path / "cache"
+    made = ThumbnailCache(10**6, ThumbnailFiles(folder, 10**6)).get(source, 96)
+    monkeypatch.setattr(thumbnails, "_shrink", lambda *_: pytest.fail("it is there already"))
+    assert ThumbnailCache(10**6, ThumbnailFiles(folder, 10**6)).get(source, 96) == made
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_damaged_thumbnail_is_made_again(tmp_path: Path) -> None:
+    files = ThumbnailFiles(tmp_path / "cache", 10**6)
+    files.add("0123-96", b"some pixels")
+    assert files.get("0123-96") == b"some pixels"
+    assert files.get("4567-96") is None
+    (path,) = (tmp_path / "cache").glob("*/*")
+    content = bytearray(path.read_bytes())
+    for place in (0, 20, len(content) - 1):
+        content[place] ^= 1
+        path.write_bytes(content)
+        assert files.get("0123-96") is None
+        content[place] ^= 1
+    path.write_bytes(b"")
+    assert files.get("0123-96") is None
+
+
+def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
+    files = ThumbnailFiles(tmp_path / "cache", 700)
+    names = [f"{number}0-96" for number in range(9)]
+    for age, name in enumerate(names):
+        files.add(name, bytes(100 - CHECK_BYTES))
+        (path,) = (tmp_path / "cache").glob(f"*/{name}.webp")
+        os.utime(path, ns=(age, age))
+    assert files.get(names[0])  # now it is the one that was asked for last
+    files.trim()
+    assert [name for name in names if files.get(name)] == [names[0], *names[5:]]
+
+
+def test_what_can_not_be_written_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_bytes(b"a file where the folder should be")
+    write_square(tmp_path / "a.jpg")
+    cache = ThumbnailCache(10**6, ThumbnailFiles(tmp_path / "cache", 10**6))
+    assert cache.get(ImageFile(str(tmp_path), "a.jpg"), 96).content

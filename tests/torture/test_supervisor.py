@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,4 +69,13 @@ def test_the_ledger_adds_up_and_goes_on(tmp_path: Path) -> None:
     assert len(Ledger.read(ledger.path).entries) == 2
     ledger.add(made(0, 1, date="2026-11-20"))  # has not read what the other has written
     assert len(Ledger.read(ledger.path).entries) == 3
-    assert (again.next_seed("kills"), again.count("kills"), again.count("others")) == (26, 78, 0)
+    short, timed = SCENARIOS["failing"], SCENARIOS["raising"]
+    for name in (short.name, timed.name):
+        again.add(replace(made(0, 3), scenario=name, processor=6.0))
+    assert (again.left(short), again.left(short, 2.0)) == (1, 11)  # 9 of 10 were counted
+    assert again.processor_left(short, 2.0) == pytest.approx(11 * 6 / 9)
+    assert again.left(replace(timed, enough=5.0)) == again.processor_left(replace(timed, enough=5.0)) == 0
+    assert again.processor_left(replace(timed, enough=7.0), 2.0) == pytest.approx(11 * 6 / 9)
+    assert again.processor_left(replace(timed, enough=6.5), 2.0) == pytest.approx(7)
+    assert again.processor_left(SCENARIOS["greedy"]) == 0  # nothing is known of it
+    assert (again.next_seed("kills"), again.count("kills"), again.count("others")) == (26, 81, 0)

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from genius.encode.pickled_data import MAX_PICKLE_BYTES, DamagedPickle, DataUnpickler, Key, is_plain
+from genius.encode.pickled_data import LONGEST, MAX_PICKLE_BYTES, DamagedPickle, DataUnpickler, Key, is_plain
 from genius.errors import InputError
 
 _FAILURES = (
@@ -33,7 +33,6 @@ _FAILURES = (
     *(MemoryError, OverflowError, RuntimeError, struct.error, zlib.error),
 )
 """The many ways in which pickles and zip files fail."""
-MAX_DIMENSIONS = 64
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 
 Weights = Mapping[str, np.ndarray]
@@ -197,7 +196,7 @@ class _Tensor(Key):
 def _tensor(storage: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> _Tensor:
     """A tensor as PyTorch's files describe it; a view that leaves its storage is refused."""
     numbers = (offset, *shape, *strides)
-    whole = len(numbers) <= 2 * MAX_DIMENSIONS and all(isinstance(n, int) and n >= 0 for n in numbers)
+    whole = len(numbers) <= 1 + 2 * LONGEST and all(isinstance(n, int) and 0 <= n < 2**63 for n in numbers)
     if not isinstance(storage, _Storage) or not whole:
         raise InputError("holds a malformed tensor")
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
@@ -222,7 +221,8 @@ def _unpickled(file: BinaryIO, size: int, storage: _Storages | None = None) -> A
 
 def _new_storage(pid: tuple[Any, ...]) -> _Storage:
     _, kind, _, _, count = pid[:5]
-    if not isinstance(kind, str) or kind not in _DTYPES or not isinstance(count, int) or count < 0:
+    known = isinstance(kind, str) and kind in _DTYPES
+    if not known or not isinstance(count, int) or not 0 <= count < 2**63:
         raise InputError("holds numbers of an unknown type")
     return _Storage(_DTYPES[kind], count, kind == "BFloat16Storage")
 

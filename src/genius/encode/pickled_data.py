@@ -20,8 +20,10 @@ DamagedPickle = pickle.UnpicklingError
 MAX_PICKLE_BYTES = 64 * 2**20
 _LONGEST_LINE = 1 << 16
 """Bytes of a name or of a number in letters."""
-_LONGEST_KEY = 64
-"""Values in a tuple that is the key of a dictionary."""
+LONGEST = 64
+"""Values in a tuple that is the key of a dictionary, and dimensions of a shape."""
+_SHOWN = 200
+"""Letters of a name in an error."""
 _INERT_ROOTS = ("omegaconf", "argparse", "numpy", "typing", "_codecs", "pathlib")
 """Modules of the configurations and optimizers in checkpoints: their objects become empty shells."""
 _INERT_NAMES = {
@@ -70,8 +72,13 @@ _PLAIN = (str, int, float, bytes, Shell, Key, type, type(None))
 def is_plain(value: Any) -> bool:
     """Whether the hash of a value is computed at once."""
     if isinstance(value, tuple):
-        return len(value) <= _LONGEST_KEY and all(isinstance(part, _PLAIN) for part in value)
-    return isinstance(value, _PLAIN)
+        return len(value) <= LONGEST and all(isinstance(part, _PLAIN) and _is_short(part) for part in value)
+    return isinstance(value, _PLAIN) and _is_short(value)
+
+
+def _is_short(value: Any) -> bool:
+    """Whether a value is no number of very many digits, whose hash is computed again and again."""
+    return not isinstance(value, int) or value.bit_length() <= 64
 
 
 def _refuse_keys(keys: Iterable[Any]) -> None:
@@ -80,10 +87,10 @@ def _refuse_keys(keys: Iterable[Any]) -> None:
         raise InputError("was refused: a key of a dictionary is neither text nor a number")
 
 
-def _ordered(pairs: Any = ()) -> OrderedDict[Any, Any]:
-    pairs = list(pairs)
-    _refuse_keys(pair[0] for pair in pairs)
-    return OrderedDict(pairs)
+def _shape(sizes: Any = ()) -> tuple[Any, ...]:
+    if len(sizes) > LONGEST:
+        raise InputError(f"holds a shape of {len(sizes):,} dimensions")
+    return tuple(sizes)
 
 
 class _Source:
@@ -127,8 +134,8 @@ class DataUnpickler(_Unpickler):  # type: ignore[misc]
     ) -> None:
         """Read a pickle from a file of `size` bytes; `allowed` are the names it may use beside shells."""
         super().__init__(_Source(file, size))
-        self._storage = storage
-        self._allowed = {"collections.OrderedDict": _ordered, "torch.Size": tuple, **allowed}
+        self._storage, self._left = storage, size
+        self._allowed = {"collections.OrderedDict": self._ordered, "torch.Size": _shape, **allowed}
 
     def find_class(self, module: str, name: str) -> Any:
         """What a name stands for. Raises InputError for whatever is no data."""
@@ -139,7 +146,8 @@ class DataUnpickler(_Unpickler):  # type: ignore[misc]
         inert = module.partition(".")[0] in _INERT_ROOTS or (module == "torch" and name.islower())
         if inert or full in _INERT_NAMES:
             return Shell
-        raise InputError(f"was refused: it asks for {full}, which is no data; nothing of it was executed")
+        short = full if len(full) <= _SHOWN else f"{full[:_SHOWN]}…"
+        raise InputError(f"was refused: it asks for {short}, which is no data; nothing of it was executed")
 
     def persistent_load(self, pid: Any) -> Any:
         """What is said to be outside of the pickle, which is a storage."""
@@ -147,6 +155,15 @@ class DataUnpickler(_Unpickler):  # type: ignore[misc]
         if self._storage is None or not known or pid[0] != "storage":
             raise InputError("holds a malformed storage")
         return self._storage(pid)
+
+    def _ordered(self, pairs: Any = ()) -> OrderedDict[Any, Any]:
+        """A dictionary of pairs, which are copied: not the same many pairs again and again."""
+        self._left -= len(pairs)
+        if self._left < 0:
+            raise InputError("was refused: it copies what it holds until no memory is left")
+        pairs = list(pairs)
+        _refuse_keys(pair[0] for pair in pairs)
+        return OrderedDict(pairs)
 
     # --- opcodes that Python's own unpickler trusts
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -18,7 +17,7 @@ from genius.index.calibration import Calibration, Calibrations, QueryKind, query
 from genius.index.catalogue import Catalogue
 from genius.index.confidence import nothing_matches
 from genius.index.decoders import NamedDecoder
-from genius.index.entries import item_of
+from genius.index.entries import Entry, item_of
 from genius.index.hits import Confidence, Hit, Hits, ranked_hits
 from genius.index.query import SearchOptions
 from genius.index.query_batch import (
@@ -180,10 +179,14 @@ class Answers:
                 by_codes=options.ranks_by_codes(decoder.name),
             )
         )
-        results = [list(itertools.islice(ranked, max(1, len(wanted)))) for wanted in modalities]
+        by_query = [
+            self._ranked(list(itertools.islice(ranked, max(1, len(wanted)))), wanted, selection)
+            for wanted in modalities
+        ]
+        entries = self._entries(by_query)
         return [
-            self._hits(by_modality, wanted, own, decoder.name, selection)
-            for by_modality, wanted, own in zip(results, modalities, notes, strict=True)
+            self._hits(rankings, entries, wanted, own, decoder.name)
+            for rankings, wanted, own in zip(by_query, modalities, notes, strict=True)
         ]
 
     def _decoder(self) -> NamedDecoder:
@@ -198,14 +201,9 @@ class Answers:
         judged = JudgedQuery(self.calibrations, self.snapshot, query, modalities, items, self.kind)
         return JudgedItems(judged, results)
 
-    def _hits(
-        self,
-        results: Sequence[RankedItems],
-        modalities: Sequence[Modality],
-        notes: list[str],
-        decoder: str,
-        selection: Selection,
-    ) -> Hits:
+    def _ranked(
+        self, results: Sequence[RankedItems], modalities: Sequence[Modality], selection: Selection
+    ) -> _Rankings:
         """Both rankings of one query, of all modalities that it wants, without items that are dropped."""
         options = self.options
         page, left_out = slice(options.offset, options.depth), set(selection.dropped)
@@ -220,14 +218,26 @@ class Answers:
                 [ranked for ranked in ranking if judge.confidence(ranked).value >= options.at_least]
                 for ranking in rankings
             ]
-        items = self._items({ranked.item_key for ranking in (*rankings, nearest) for ranked in ranking})
+        return _Rankings(rankings, nearest, judge, results, len(selection.searcher))
+
+    def _hits(
+        self,
+        ranked: _Rankings,
+        entries: Mapping[int, Entry],
+        modalities: Sequence[Modality],
+        notes: list[str],
+        decoder: str,
+    ) -> Hits:
+        """The hits of one query, whose items are among the entries."""
+        options, results, confidence = self.options, ranked.results, ranked.judge.confidence
+        items = {key: item_of(entries[key], self.catalogue.path) for key in ranked.item_keys}
         hits = [
-            ranked_hits(self._sorted(ranking), items, options.offset + 1, judge.confidence)
-            for ranking in rankings
+            ranked_hits(self._sorted(ranking), items, options.offset + 1, confidence)
+            for ranking in ranked.rankings
         ]
         missed = None
-        if nearest and not hits[options.reranks]:
-            missed = ranked_hits(nearest, items, options.offset + 1, judge.confidence)[0]
+        if ranked.nearest and not hits[options.reranks]:
+            missed = ranked_hits(ranked.nearest, items, options.offset + 1, confidence)[0]
         return Hits(
             *hits,
             rerank=options.reranks,
@@ -236,7 +246,7 @@ class Answers:
             decoder=decoder,
             num_candidates=sum(result.num_candidates for result in results),
             nearest=missed,
-            searched=len(selection.searcher),
+            searched=ranked.searched,
         )
 
     def notes(self, items: Sequence[Item], modalities: Sequence[Modality], missed: Hit | None) -> list[str]:
@@ -257,13 +267,39 @@ class Answers:
         by_key = {ranked.item_key: ranked for ranked in ranking}
         return [by_key[key] for key in self.catalogue.ordered(by_key, self.options.ordering)]
 
-    def _items(self, item_keys: AbstractSet[int]) -> dict[int, Item]:
+    def _entries(self, by_query: Sequence[_Rankings]) -> dict[int, Entry]:
+        """What the catalogue has of the items of several queries, by one statement."""
+        item_keys = {key for rankings in by_query for key in rankings.item_keys}
         entries = self.catalogue.entries(item_keys)
         if len(entries) != len(item_keys):
             raise DamagedError(
                 f"{self.catalogue.path} lacks items that a segment holds: make the index again"
             )
-        return {key: item_of(entry, self.catalogue.path) for key, entry in entries.items()}
+        return entries
+
+
+@dataclass(frozen=True, eq=False)
+class _Rankings:
+    """What was found for one query.
+
+    Attributes:
+        rankings: plain, and re-ranked.
+        nearest: the best of the one that is shown, however unsure it is.
+        judge: tells how sure they are.
+        results: what was found for each wanted modality.
+        searched: among how many items.
+    """
+
+    rankings: Sequence[Sequence[RankedItem]]
+    nearest: Sequence[RankedItem]
+    judge: Judge
+    results: Sequence[RankedItems]
+    searched: int
+
+    @property
+    def item_keys(self) -> dict[int, None]:
+        """The keys of all items, each once."""
+        return {ranked.item_key: None for ranking in (*self.rankings, self.nearest) for ranked in ranking}
 
 
 class Judge(Protocol):

@@ -46,6 +46,7 @@ class Limits:
         answer_seconds: time for a client to read its answer.
         connections: open connections.
         thumbnails: bytes of thumbnails kept in memory.
+        thumbnail_files: bytes of thumbnails kept in the user's cache folder; 0 keeps none.
         stop_seconds: time for the answers that are still due when the service is stopped.
     """
 
@@ -62,6 +63,7 @@ class Limits:
     answer_seconds: float = 60.0
     connections: int = 1024
     thumbnails: int = 64 * MEGABYTE
+    thumbnail_files: int = 1024 * MEGABYTE
     stop_seconds: int = 30
 
 

@@ -17,6 +17,7 @@ from genius.index.index import Index
 from genius.index.ingest import Added
 from genius.index.item_encoder import FEW
 from genius.index.writer import Compacted
+from genius.serve import thumbnail_files
 from genius.serve.atlas import Atlas, LabelledCell, parse_prefix
 from genius.serve.batching import Batcher, SearchJob, search_batch
 from genius.serve.config import Settings
@@ -25,6 +26,7 @@ from genius.serve.metrics import Metrics
 from genius.serve.overview import Overview
 from genius.serve.schemas import ChangeRequest, NewItem, SearchRequest, decode_base64, vectors_of
 from genius.serve.thread_pool import ThreadPool
+from genius.serve.thumbnail_files import ThumbnailFiles
 from genius.serve.thumbnails import Thumbnail, ThumbnailCache, check_image
 
 READERS = 2
@@ -37,7 +39,9 @@ class Service:
     def __init__(self, index: Index, settings: Settings, metrics: Metrics) -> None:
         limits = settings.limits
         self.index, self.settings, self.metrics = index, settings, metrics
-        self._atlas, self._thumbnails = Atlas(index), ThumbnailCache(limits.thumbnails)
+        files = ThumbnailFiles(thumbnail_files.default_folder(), limits.thumbnail_files)
+        self._atlas = Atlas(index)
+        self._thumbnails = ThumbnailCache(limits.thumbnails, files if limits.thumbnail_files else None)
         self._searches: Batcher[SearchJob, Hits] = Batcher(
             lambda jobs: search_batch(index, jobs),
             max_batch=limits.batch,

@@ -1,4 +1,5 @@
-"""Thumbnails of items' images: encoded anew, so that only pixels leave the machine, and cached in memory."""
+"""Thumbnails of items' images: encoded anew, so that only pixels leave the machine, and cached in memory and
+on disk."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from PIL import Image, UnidentifiedImageError
 from genius.data.images import FORMATS, load
 from genius.data.records import ImageBytes, ImageFile, ImageSource
 from genius.errors import InputError
+from genius.serve.thumbnail_files import ThumbnailFiles
 
 SIZES = (96, 192, 384, 768, 1536)
 """The sides, in pixels, of the squares that thumbnails fit into."""
@@ -32,10 +34,10 @@ class Thumbnail:
 
 
 class ThumbnailCache:
-    """Makes thumbnails, and keeps the most recently used ones up to `max_bytes`."""
+    """Makes thumbnails; keeps the most recently used ones up to `max_bytes`, and more of them in files."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes, self._bytes = max_bytes, 0
+    def __init__(self, max_bytes: int, files: ThumbnailFiles | None = None) -> None:
+        self._max_bytes, self._bytes, self._files = max_bytes, 0, files
         self._thumbnails: OrderedDict[str, Thumbnail] = OrderedDict()
         self._etags: OrderedDict[Hashable, str] = OrderedDict()
         self._lock = threading.Lock()
@@ -50,10 +52,19 @@ class ThumbnailCache:
         etag = f"{hashlib.blake2b(content, digest_size=16).hexdigest()}-{side}"
         thumbnail = self._known(etag)
         if thumbnail is None:
-            thumbnail = Thumbnail(_shrink(content, side), etag)
+            thumbnail = Thumbnail(self._from_files(etag) or self._made(content, side, etag), etag)
             self._add(thumbnail)
         if state:
             self._note_state((state, side), etag)
+        return thumbnail
+
+    def _from_files(self, etag: str) -> bytes | None:
+        return None if self._files is None else self._files.get(etag)
+
+    def _made(self, content: bytes, side: int, etag: str) -> bytes:
+        thumbnail = _shrink(content, side)
+        if self._files is not None:
+            self._files.add(etag, thumbnail)
         return thumbnail
 
     def _known(self, etag: str | None) -> Thumbnail | None:
