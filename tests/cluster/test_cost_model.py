@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from genius.cli import app
-from genius.cluster.cost_model import Machines, Measured, estimate, gpu_items_per_second, measure
+from genius.cluster.cost_model import ENTRY_BYTES, Machines, Measured, estimate, gpu_items_per_second, measure
 from genius.data.records import Item
 from genius.errors import InputError
 from genius.index.index import Index
@@ -25,7 +25,7 @@ def test_the_figures_of_a_billion_items() -> None:
     assert int8.segments - none.segments == 1e9 * 3 * 512
     assert int8.memory == 1e9 / 16 * (12 + 4 + 512)
     assert int8.encoding == pytest.approx(1e9 / (16 * 32 * 10) / 3600)
-    assert int8.catalogue == 1e9 * (420 + 80)
+    assert int8.catalogue == 1e9 * (ENTRY_BYTES + 80)
     (twice, *_) = estimate(2e9, MEASURED, machines, shards=16)
     assert twice.encoding == 2 * int8.encoding and twice.queries < int8.queries
     (few, *_) = estimate(1e9, MEASURED, Machines(16, 32, gpus=2, gpu_items=500), shards=16)
