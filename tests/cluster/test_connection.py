@@ -137,7 +137,9 @@ def test_handlers_of_signals_stay_after_a_cluster_is_joined(monkeypatch: pytest.
 def test_auto_starts_a_cluster_of_this_machine_that_nobody_else_reaches() -> None:
     pytest.importorskip("ray")
     script = (
-        "import os, socket\nos.environ.pop('RAY_ADDRESS', None)\n"
+        "import os\n"
+        "for name in ('ADDRESS', 'AUTH_MODE', 'AUTH_TOKEN', 'ENABLE_WINDOWS_OR_OSX_CLUSTER'):\n"
+        "    os.environ.pop('RAY_' + name, None)\n"
         "from genius.cluster import connection\nconnection._running_cluster = lambda: None\n"
         "with connected('auto') as ray:\n    print([node['NodeManagerAddress'] for node in ray.nodes()])"
     )

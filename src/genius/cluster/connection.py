@@ -123,6 +123,11 @@ def _start(ray: Any, options: Mapping[str, Any]) -> None:
     """Start a cluster of this machine alone: nobody else can reach it, and it ends with this process."""
     os.environ["RAY_AUTH_MODE"] = "token"
     os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # so that nodes are on the loopback device alone
+    # Ray read them when it was imported.
+    ray._private.ray_constants.ENABLE_RAY_CLUSTER = False
+    ray._raylet.Config.initialize("")
+    ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
     ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **options)
 
 
