@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -99,6 +100,37 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         pass
     with pytest.raises(InputError, match="'nowhere' is no address of a cluster"):
         connection._answers("nowhere")
+
+
+def test_a_machine_without_a_cluster_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    services = pytest.importorskip("ray._private.services")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(services, "find_gcs_addresses", set)
+    monkeypatch.setattr(services, "find_bootstrap_address", lambda folder: None)
+    assert connection._running_cluster() is None
+
+
+def test_handlers_of_signals_stay_after_a_cluster_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Joined(FakeRay):
+        def init(self, **options: Any) -> None:
+            signal.signal(signal.SIGTERM, lambda number, frame: None)
+
+        def shutdown(self) -> None:
+            pass
+
+    monkeypatch.setattr(connection, "require", lambda *names: Joined(ValueError()))
+    monkeypatch.setattr(connection, "_answers", lambda address: True)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def own(number: int, frame: object) -> None:
+        pass
+
+    try:
+        signal.signal(signal.SIGTERM, own)
+        with connected("h:1"):
+            assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.long

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import signal
 import socket
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,11 +71,23 @@ def connected(address: str) -> Iterator[Any]:
     if ray.is_initialized():  # by whoever calls this
         yield ray
         return
-    _join(ray, address)
+    with _own_signal_handlers():
+        _join(ray, address)
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+@contextlib.contextmanager
+def _own_signal_handlers() -> Iterator[None]:
+    """Keep the handlers that this program has for the signals that stop it: Ray sets its own."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    if threading.current_thread() is threading.main_thread():
+        for number, handler in handlers.items():
+            if callable(handler):
+                signal.signal(number, handler)
 
 
 def _join(ray: Any, address: str) -> None:
@@ -116,7 +130,10 @@ def _running_cluster() -> str | None:
     """The address of the cluster that was started last on this machine, if Ray knows of one."""
     from ray._private import services
 
-    address: str | None = services.get_ray_address_from_environment(AUTO, None)
+    try:
+        address: str | None = services.get_ray_address_from_environment(AUTO, None)
+    except ConnectionError:  # there is none
+        return None
     return None if address == "local" else address
 
 
