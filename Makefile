@@ -76,6 +76,7 @@ pages:
 	@$(BIN)/python tools/cli_reference.py docs/cli.md
 	@$(BIN)/python tools/recipe_reference.py docs/recipes.md
 	@PYTHONPATH=benchmarks $(BIN)/python -m tools.reliability_page docs/reliability.md
+	@$(BIN)/python -m tools.systems_tables docs/reproduce.md
 
 torture: install  ## kills, damage, power loss, hostile requests, counted; BUDGET=minutes, SCALE, JOBS, SCENARIOS, SEED
 	@PYTHONPATH=benchmarks $(BIN)/python -m torture $(if $(BUDGET),--budget $(BUDGET)) $(if $(SCALE),--scale $(SCALE)) \

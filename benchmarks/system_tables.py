@@ -173,7 +173,10 @@ def who_finds_what(rows: Sequence[Row], figures: SystemFigures) -> Table:
     ]
     table = Table((*columns, "decoder's steps", "epochs", "hours"))
     for row in rows:
-        for system in shown_systems(row):
+        measured = [pool for pool in POOLS if figures.of(row, pool)]
+        if not measured:
+            table.add(row.name, DASH, "not measured yet", *(DASH for _ in table.columns[3:]))
+        for system in shown_systems(row) if measured else ():
             for pool in POOLS:
                 records = figures.of(row, pool)
                 cells = [

@@ -108,7 +108,7 @@ def _counted(scenario: Scenario, runs: list[Entry]) -> str:
 def _hours(runs: list[Entry]) -> str:
     """What the trials took, and of it the processor's part."""
     took, processor = sum(run.seconds for run in runs) / 3600, sum(run.processor for run in runs) / 3600
-    return f"{took:.2f} ({processor:.2f})" if runs else ""
+    return f"{took:.2g} ({processor:.2g})" if runs else ""
 
 
 def _or_time(scenario: Scenario) -> str:

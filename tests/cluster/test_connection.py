@@ -110,15 +110,15 @@ def test_a_machine_without_a_cluster_has_none(monkeypatch: pytest.MonkeyPatch) -
     assert connection._running_cluster() is None
 
 
-def test_handlers_of_signals_stay_after_a_cluster_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Joined(FakeRay):
+def test_handlers_of_signals_stay_after_a_program_connects_to_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Connecting(FakeRay):
         def init(self, **options: Any) -> None:
             signal.signal(signal.SIGTERM, lambda number, frame: None)
 
         def shutdown(self) -> None:
             pass
 
-    monkeypatch.setattr(connection, "require", lambda *names: Joined(ValueError()))
+    monkeypatch.setattr(connection, "require", lambda *names: Connecting(ValueError()))
     monkeypatch.setattr(connection, "_answers", lambda address: True)
     before = signal.getsignal(signal.SIGTERM)
 

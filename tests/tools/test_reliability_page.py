@@ -46,7 +46,7 @@ def test_counts_are_added_up_and_failures_stay_open_until_they_are_mended(tmp_pa
     findings = [Found("model", "was wrong", "Mended", (3,)), Found("model", "is wrong", "", (4,))]
     page = reliability_page(ledger, findings)
     (row,) = [line for line in page.splitlines() if line.startswith("| `model` |") and "Qdrant" in line]
-    assert "| 1,234 operations | 1,000,000 | 6 | 2.00 (1.50) |" in row
+    assert "| 1,234 operations | 1,000,000 | 6 | 2 (1.5) |" in row
     assert "| `model` | is wrong | **not mended yet** |" in page
     assert "| 2026-11-18 | `model` | 0–9 | 1,000 | 0.278 | 2.7 | 2 |" in page
     assert "| not yet | 10,000 | 0 |" in page

@@ -117,8 +117,8 @@ def test_k_means_initialises_the_codebooks_again_after_a_share_of_the_steps() ->
 
 def test_refit_draws_the_codes_of_training_items_towards_zero() -> None:
     """The first semantic level by hand: means, as if 2.5 more residuals had been zero."""
-    asked_for = dataclasses.replace(SETTINGS, others=0)
-    trained = stage(asked_for)
+    without_others = dataclasses.replace(SETTINGS, others=0)
+    trained = stage(without_others)
     trained.loss(0, 0)
     plain = trained.refit_codebooks()  # without shrinkage: means
     items = np.unique(trained.queries.items)
@@ -129,7 +129,7 @@ def test_refit_draws_the_codes_of_training_items_towards_zero() -> None:
     rows = vectors - trained.codebooks.vectors_by_level()[0][given]
     means = trained.codebooks.level(0).vectors.clone()
     own = torch.cdist(rows, means).argmin(1)
-    drawn = stage(dataclasses.replace(asked_for, refit=2.5))
+    drawn = stage(dataclasses.replace(without_others, refit=2.5))
     drawn.loss(0, 0)
     drawn.refit_codebooks()
     for code, vector in enumerate(drawn.codebooks.level(0).vectors):
