@@ -110,7 +110,7 @@ def test_a_machine_without_a_cluster_has_none(monkeypatch: pytest.MonkeyPatch) -
     assert connection._running_cluster() is None
 
 
-def test_handlers_of_signals_stay_after_a_program_connects_to_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handlers_of_signals_stay_when_a_program_connects(monkeypatch: pytest.MonkeyPatch) -> None:
     class Connecting(FakeRay):
         def init(self, **options: Any) -> None:
             signal.signal(signal.SIGTERM, lambda number, frame: None)
