@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,8 +66,16 @@ def running(
             process.wait(120)
     from ray import serve
 
-    assert not serve.status().applications  # they end with the command
+    wait_until_none_run(serve)  # they end with the command
     serve.shutdown()
+
+
+def wait_until_none_run(serve: Any) -> None:
+    """Wait until Ray has stopped all applications, which it does in its own time."""
+    deadline = time.monotonic() + 60
+    while serve.status().applications:
+        assert time.monotonic() < deadline, serve.status()
+        time.sleep(0.1)
 
 
 @pytest.fixture
