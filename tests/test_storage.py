@@ -170,6 +170,13 @@ def test_every_flipped_bit_of_a_manifest_is_noticed(tmp_path: Path) -> None:
     assert storage.Manifest.parse(orjson.dumps(without), tmp_path).kind == "test"  # of an older release
 
 
+@pytest.mark.parametrize("name", ["9" * 300, "a\0b"])
+def test_a_manifest_of_a_file_that_can_not_exist(tmp_path: Path, name: str) -> None:
+    folder = make(tmp_path / "a").path
+    with pytest.raises(DamagedError, match="names a file that can't exist"):
+        storage.check_file(folder / name, storage.FileRecord(5, "0" * 64), verify=False)
+
+
 def test_an_altered_manifest(tmp_path: Path) -> None:
     make(tmp_path / "a")
     file = tmp_path / "a/manifest.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import hashlib
 import os
 import shutil
@@ -107,6 +108,13 @@ def check_file(path: Path, record: FileRecord, verify: bool) -> int:
             same = _sampled_sha256(path) == record.sampled
     except FileNotFoundError:
         raise DamagedError(f"{path} is gone; make the artifact again") from None
+    except (ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
+            raise
+        raise DamagedError(
+            f"the manifest in {path.parent} names a file that can't exist ({path.name[:40]!r}…); make the "
+            "artifact again"
+        ) from None
     if not same:
         raise DamagedError(f"{path} is damaged: its checksum is not the one that was written; make it again")
     return inode
