@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +16,7 @@ from tests.faults.changing_writer import states
 from tests.index.made_up_index import open_made_up
 from torture.orphans import die_with_parent
 from torture.scenario import Outcome, Scenario, Trial, seen_together
-from torture.service import NEEDS, PATIENT, answer, index_for_services, running
+from torture.service import NEEDS, answer, index_for_services
 
 PERIOD = 20.0
 """Seconds of a trial."""
@@ -196,19 +199,23 @@ READING = Scenario(
 
 # --- a service
 
+COMMAND = """
+from torture.orphans import die_with_parent
+die_with_parent()
+from runpy import run_module
+run_module("genius", run_name="__main__")
+"""
+"""`genius`, as a program that ends with the process that started it."""
+
 
 def prepare_service(folder: Path) -> Trial:
-    """A service in a process of its own, which this one asks again and again."""
-    index = index_for_services(folder)
-    ready, said = os.pipe()
-    child = os.fork()
-    if child == 0:
-        die_with_parent()
-        with running(index, read_only=True, limits=PATIENT) as port:
-            os.write(said, str(port).encode())
-            signal.pause()
-        os._exit(0)
-    port = int(os.read(ready, 100))
+    """A service, `genius serve` as it is, which this process asks again and again."""
+    command = [sys.executable, "-c", COMMAND, "serve", str(index_for_services(folder)), "--port", "0"]
+    service = subprocess.Popen([*command, "--read-only"], stdout=subprocess.PIPE, text=True)
+    assert service.stdout is not None
+    address = re.search(r"http://[^:]+:(\d+)", service.stdout.readline())
+    assert address is not None, "the service did not start"
+    port = int(address[1])
     first: list[tuple[int, int, float]] = []
 
     def trial(seed: int) -> Outcome:
@@ -221,9 +228,9 @@ def prepare_service(folder: Path) -> Trial:
             times.append(time.monotonic() - began)
             outcome.expect(status == 200, f"a search was answered with {status}")
             time.sleep(REST)
-        fields = Path(f"/proc/{child}/statm").read_text().split()
+        fields = Path(f"/proc/{service.pid}/statm").read_text().split()
         memory = (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
-        files = len(list(Path(f"/proc/{child}/fd").iterdir()))
+        files = len(list(Path(f"/proc/{service.pid}/fd").iterdir()))
         p99 = sorted(times)[int(0.99 * len(times))]
         first.append((memory, files, p99))
         grown = memory - first[0][0]

@@ -10,6 +10,7 @@ from typing import Any, cast
 from genius.cluster.shard_replica import Shard
 from genius.cluster.shard_router import Gathered, RoutedIndex
 from genius.errors import ShardError
+from genius.index.query import MissingShard
 from genius.index.shard_catalogue import open_catalogue
 from genius.model import Model
 from tests.index.made_up_index import MadeUpModel
@@ -28,9 +29,10 @@ class LocalShards:
     def __len__(self) -> int:
         return len(self._shards)
 
-    def ask(self, method: str, *arguments: Any) -> Gathered:
+    def ask(self, method: str, *arguments: Any, on_missing: MissingShard | None = None) -> Gathered:
         """What all that are not gone answer."""
-        if len(self.gone) == len(self) or (self.gone and not self._partial):
+        partial = on_missing == "partial" if on_missing else self._partial
+        if len(self.gone) == len(self) or (self.gone and not partial):
             raise ShardError(f"{len(self.gone)} of {len(self)} shards did not answer")
         present = [number for number, name in enumerate(self.names) if name not in self.gone]
         answers = [self.ask_one(number, method, *arguments) for number in present]

@@ -163,8 +163,13 @@ def test_a_shard_that_is_gone_makes_answers_partial_or_an_error(ray: Any, runnin
         assert hits.partial and hits.missing_shards == ("shard-01",)
         with Index.open(running.folders[0]) as present:
             assert [hit.item.id for hit in hits] == [hit.item.id for hit in present.search(**query)]
-        with pytest.raises(ShardError, match=r"1 of 2 shards did not answer \(shard-01\): try again"):
+        missing = r"1 of 2 shards did not answer \(shard-01\): try again"
+        with pytest.raises(ShardError, match=missing):
             strict.search(**query)
+        # Whoever searches may choose otherwise than whoever started the service.
+        assert strict.search(**query, on_missing_shard="partial").partial
+        with pytest.raises(GeniusError, match=missing):
+            client.search(**query, on_missing_shard="error")
     with pytest.raises(GeniusError, match="nobody serves the shards of this index"):
         open_routed(service, Settings(running.path))
 

@@ -73,7 +73,7 @@ def handles(monkeypatch: pytest.MonkeyPatch) -> list[FakeHandle]:
 
 @pytest.fixture
 def shards(handles: list[FakeHandle]) -> Iterator[RayShards]:
-    with closing(RayShards(RAY, FOLDERS, partial=True)) as opened:
+    with closing(RayShards(RAY, FOLDERS, on_missing="partial")) as opened:
         yield opened
 
 
@@ -129,15 +129,18 @@ def test_errors_of_the_search_are_raised_and_those_of_a_shard_make_it_missing(
 
 
 def test_all_that_should_answer_do_or_none(handles: list[FakeHandle]) -> None:
-    with closing(RayShards(RAY, FOLDERS, partial=False)) as strict:
-        handles[0].outcomes = [TimeoutError()]
+    with closing(RayShards(RAY, FOLDERS, on_missing="error")) as strict:
+        handles[0].outcomes = [TimeoutError(), TimeoutError()]
         with pytest.raises(ShardError, match=r"1 of 2 shards did not answer \(shard-00\): try again"):
             strict.ask("answer")
-    with closing(RayShards(RAY, FOLDERS, partial=True)) as lenient:
+        assert strict.ask("answer", on_missing="partial").missing == ("shard-00",)
+    with closing(RayShards(RAY, FOLDERS, on_missing="partial")) as lenient:
         for handle in handles:
-            handle.outcomes = [TimeoutError()]
+            handle.outcomes = [TimeoutError(), TimeoutError()]
         with pytest.raises(ShardError, match="2 of 2 shards did not answer"):
             lenient.ask("answer")
+        with pytest.raises(ShardError, match="2 of 2 shards did not answer"):
+            lenient.ask("answer", on_missing="error")
 
 
 def test_shards_that_run_already_are_compared(shards: RayShards, handles: list[FakeHandle]) -> None:

@@ -137,3 +137,6 @@ def test_a_shard_that_is_gone_is_named(sharded: Path, together: MadeUpIndex) -> 
         shards.gone = {"shard-01"}
         with pytest.raises(ShardError, match="1 of 3 shards did not answer"):
             strict.search("red")
+        # A search may choose for itself, also for what is found out about its hits later.
+        hit = strict.search("red", on_missing_shard="partial")[0]
+        assert len(hit.prefix_counts) == len(hit.code)

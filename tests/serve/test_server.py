@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
 import genius
 from genius import Client
@@ -142,6 +143,16 @@ def test_connections_leave_room_for_the_files_of_the_index(
         monkeypatch.setattr(resource, "getrlimit", lambda which, limits=limits: limits)
         monkeypatch.setattr(resource, "setrlimit", lambda which, limits: None)
         assert server._fit_connections(Settings(served)).limits.connections == allowed
+
+
+def test_what_is_measured_meanwhile_ends_with_the_service(
+    served: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[bool] = []
+    monkeypatch.setattr(server, "_calibrate", lambda index, stop: ended.append(stop.wait(60)))
+    with TestClient(server.open_app(Settings(served)), base_url="http://127.0.0.1:8000"):
+        assert not ended
+    assert ended == [True]
 
 
 # In a process of its own, as other tests have compiled functions in this one.

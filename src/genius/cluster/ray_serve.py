@@ -9,18 +9,15 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 from genius.cluster.connection import AUTO, connected
 from genius.cluster.ray_shards import SHARD_SECONDS, RayShards, applications
 from genius.cluster.shard_router import RoutedIndex
 from genius.errors import InputError
 from genius.index.index import Index
+from genius.index.query import MissingShard
 from genius.serve.config import Settings
 from genius.serve.server import Started, serve
-
-MissingShard = Literal["partial", "error"]
-"""What a search does without a shard: it answers with what the others have, or not at all."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class ShardService:
     Attributes:
         address: `host:port`, or `auto`.
         replicas: of each shard.
-        on_missing_shard: what a search does if a shard does not answer.
+        on_missing_shard: what a search does if a shard does not answer and the search itself does not say.
         seconds: how long a shard may take to answer.
     """
 
@@ -67,7 +64,7 @@ def serve_on_cluster(
     with connected(service.address) as ray:
         service = replace(service, address=ray.get_runtime_context().gcs_address)
         with applications(ray, folders, model, service.replicas):
-            with contextlib.closing(RayShards(ray, folders, partial=False)) as shards:
+            with contextlib.closing(RayShards(ray, folders, on_missing="error")) as shards:
                 shards.check(fingerprint)
             serve(settings, on_start, partial(open_routed, service))
 
@@ -78,7 +75,7 @@ def open_routed(service: ShardService, settings: Settings) -> Index:
         ray = opened.enter_context(connected(service.address))
         index = RoutedIndex.open(settings.index, settings.model)
         shards = RayShards(
-            ray, index.shard_folders, partial=service.on_missing_shard == "partial", seconds=service.seconds
+            ray, index.shard_folders, on_missing=service.on_missing_shard, seconds=service.seconds
         )
         opened.callback(shards.close)
         return index.routed(shards, opened.pop_all().close)

@@ -34,6 +34,7 @@ from genius.errors import (
     ShardError,
     require,
 )
+from genius.index.query import MissingShard
 from genius.progress import bar
 
 log = logging.getLogger(__name__)
@@ -213,15 +214,15 @@ class RayShards:
     Args:
         ray: the module, connected.
         folders: of the shards, in their order; their applications run.
-        partial: whether an answer without some shards will do.
+        on_missing: what becomes of an answer without some shards, if whoever asks does not say.
         seconds: how long a shard may take.
     """
 
     def __init__(
-        self, ray: Any, folders: Sequence[Path], *, partial: bool, seconds: float = SHARD_SECONDS
+        self, ray: Any, folders: Sequence[Path], *, on_missing: MissingShard, seconds: float = SHARD_SECONDS
     ) -> None:
         serve = _serve()
-        self._ray, self._partial, self._seconds = ray, partial, seconds
+        self._ray, self._on_missing, self._seconds = ray, on_missing, seconds
         self._folders, self._names = folders, [folder.name for folder in folders]
         gone = require("ray.serve.exceptions", "ray", "serving shards on a cluster").RayServeException
         self._unavailable: tuple[type[Exception], ...] = (TimeoutError, gone)
@@ -253,7 +254,7 @@ class RayShards:
                         "genius serve that does that, and start again"
                     )
 
-    def ask(self, method: str, *arguments: Any) -> Gathered:
+    def ask(self, method: str, *arguments: Any, on_missing: MissingShard | None = None) -> Gathered:
         """What all of them answer. Raises ShardError if none does, or if some don't and all should."""
         questions = [
             self._threads.submit(self._ask, number, method, arguments) for number in range(len(self))
@@ -264,7 +265,7 @@ class RayShards:
                 answers.append(question.result())
             except ShardError:
                 missing.append(name)
-        if not answers or (missing and not self._partial):
+        if not answers or (missing and (on_missing or self._on_missing) == "error"):
             raise self._missing(missing)
         return Gathered(answers, tuple(missing))
 

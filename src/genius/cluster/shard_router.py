@@ -19,7 +19,7 @@ from genius.index import filters
 from genius.index.answers import Answers, EncodedQueries, JudgedQuery, QuerySearch
 from genius.index.hits import Hit, Hits
 from genius.index.index import Index
-from genius.index.query import SearchOptions
+from genius.index.query import MissingShard, SearchOptions
 from genius.index.shard_answers import merge_answers, shard_options
 from genius.index.shards import shard_of
 from genius.index.snapshot import Snapshot
@@ -39,8 +39,9 @@ class Shards(Protocol):
     def __len__(self) -> int:
         """How many there are."""
 
-    def ask(self, method: str, *arguments: Any) -> Gathered:
-        """What all of them answer. Raises ShardError if too few do, and what they raise."""
+    def ask(self, method: str, *arguments: Any, on_missing: MissingShard | None = None) -> Gathered:
+        """What all of them answer, and without some of them what was asked for, or else what is usual.
+        Raises ShardError if too few do, and what they raise."""
 
     def ask_one(self, number: int, method: str, *arguments: Any) -> Any:
         """What one of them answers. Raises ShardError if it does not, and what it raises."""
@@ -90,7 +91,9 @@ class RoutedSearch(QuerySearch):
         with self.versions.reading() as snapshot:
             temperature = self._temperature(snapshot)
         wanted = shard_options(options)
-        gathered = self.shards.ask("answer", encoded, wanted, temperature)
+        gathered = self.shards.ask(
+            "answer", encoded, wanted, temperature, on_missing=options.on_missing_shard
+        )
         queries = [
             _Query(self, query, snapshot, wanted, temperature, answers)
             for query, answers in zip(_apart(encoded), zip(*gathered.answers, strict=True), strict=True)
@@ -179,7 +182,14 @@ class _Query:
 
     def paths(self, codes: np.ndarray) -> list[ShardPaths]:
         """What shards know of the paths to hits with these codes [n, levels]."""
-        gathered = self._search.shards.ask("paths", self._encoded, self._options, self._temperature, codes)
+        gathered = self._search.shards.ask(
+            "paths",
+            self._encoded,
+            self._options,
+            self._temperature,
+            codes,
+            on_missing=self._options.on_missing_shard,
+        )
         return list(gathered.answers)
 
 

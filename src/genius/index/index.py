@@ -182,7 +182,7 @@ class Index:
             vector: an embedding of one's own to search by, of the encoder that the model was fitted on.
             near: the id of an item, instead of a query: find more like it, but not itself.
             options: the fields of `genius.index.query.SearchOptions`: want, only, k, offset, sort, beam,
-                rerank, mode, decoder, precision, filter, exclude, at_least.
+                rerank, mode, decoder, precision, filter, exclude, at_least, on_missing_shard.
 
         You get k items whenever k exist: the beam widens as needed.
         """

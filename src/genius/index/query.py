@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 
@@ -46,6 +46,9 @@ MAX_EXCLUDED = 10_000
 MAX_TEXT_LENGTH = 20_000
 MAX_ID_LENGTH = 1_000
 
+MissingShard = Literal["partial", "error"]
+"""What a search does without a shard: it answers with what the others have, or not at all."""
+
 Modalities = Modality | str | Iterable[Modality | str] | None
 """One modality or several, as keywords give them."""
 
@@ -66,6 +69,7 @@ class SearchKeywords(TypedDict, total=False):
     filter: Mapping[str, Any] | None
     exclude: Iterable[str]
     at_least: str | float | None
+    on_missing_shard: MissingShard | None
 
 
 class BrowseKeywords(TypedDict, total=False):
@@ -104,6 +108,8 @@ class SearchOptions:
         exclude: ids of items that are not returned.
         at_least: only hits with this confidence: `likely` (0.8), `sure` (0.95) or a number from 0 to 1. There
             may be none, and then `Hits.nearest` is what came nearest.
+        on_missing_shard: if shards on other machines don't answer, `partial` has the hits of the others, and
+            `error` none; by default what the service was started with.
     """
 
     want: tuple[Modality, ...] = ()
@@ -119,6 +125,7 @@ class SearchOptions:
     filter: Mapping[str, Any] | None = None
     exclude: tuple[str, ...] = ()
     at_least: float | None = None
+    on_missing_shard: MissingShard | None = None
 
     def __post_init__(self) -> None:
         _check_range("k", self.k, 1, MAX_K)
@@ -130,6 +137,8 @@ class SearchOptions:
         _check_choice("precision", self.precision, PRECISIONS)
         if self.decoder is not None:
             _check_choice("decoder", self.decoder, DECODERS)
+        if self.on_missing_shard is not None:
+            _check_choice("on_missing_shard", self.on_missing_shard, get_args(MissingShard))
         if len(self.exclude) > MAX_EXCLUDED:
             raise InputError(
                 f"{len(self.exclude):,} ids are excluded, and up to {MAX_EXCLUDED:,} can be: use a filter"
@@ -173,6 +182,7 @@ class SearchOptions:
             "filter": None if self.filter is None else dict(self.filter),
             "exclude": list(self.exclude),
             "at_least": self.at_least,
+            "on_missing_shard": self.on_missing_shard,
         }
 
     @cached_property

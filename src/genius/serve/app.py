@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -52,14 +52,15 @@ class _AnyTextConvertor(PathConvertor):
 register_url_convertor("any", _AnyTextConvertor())
 
 
-def create_app(index: Index, settings: Settings) -> ASGIApp:
-    """The application for an open index, which it closes when it is stopped."""
+def create_app(index: Index, settings: Settings, on_stop: Callable[[], object] = lambda: None) -> ASGIApp:
+    """The application for an open index, which it closes when it is stopped, after calling `on_stop`."""
     metrics = Metrics()
     service = Service(index, settings, metrics)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
+        await asyncio.to_thread(on_stop)
         await asyncio.to_thread(service.close)
         index.close()
 

@@ -20,6 +20,7 @@ from genius.index.query import (
     MAX_OFFSET,
     MAX_TEXT_LENGTH,
     BrowseKeywords,
+    MissingShard,
     SearchOptions,
 )
 from genius.search.beam import BEAMS
@@ -129,6 +130,11 @@ class SearchRequest(_Request):
         None,
         description="Find only hits of this confidence: likely (0.8), sure (0.95) or a number from 0 to 1; "
         "if there is none, `nearest` is what came nearest.",
+    )
+    on_missing_shard: MissingShard | None = Field(
+        None,
+        description="If shards on other machines don't answer: partial finds what the others have, error is "
+        "a 503. By default what the service was started with.",
     )
     explain: bool = Field(
         False, description="Include the path of codes to each hit, which takes longer than finding them."

@@ -118,8 +118,15 @@ def open_app(settings: Settings, worker: int = 0, opened: OpenIndex = open_index
             _warm_up(index)
         if not settings.read_only:
             index.prepare_to_add()
-    threading.Thread(target=_calibrate, args=(index,), name="calibrating", daemon=True).start()
-    return create_app(index, settings)
+    stop = threading.Event()
+    calibrating = threading.Thread(target=_calibrate, args=(index, stop), name="calibrating", daemon=True)
+    calibrating.start()
+
+    def stop_calibrating() -> None:
+        stop.set()
+        calibrating.join()  # a thread that computes while its process ends would make that crash
+
+    return create_app(index, settings, on_stop=stop_calibrating)
 
 
 def _warm_up(index: Index) -> None:
@@ -134,10 +141,12 @@ def _warm_up(index: Index) -> None:
     index.calibrate()
 
 
-def _calibrate(index: Index) -> None:
+def _calibrate(index: Index, stop: threading.Event) -> None:
     """Measure what the page's confidences are told by, unless that is known; searches don't wait for it."""
     try:
         for kind, (want, only) in itertools.product(CALIBRATED_KINDS, CALIBRATED_WANTS):
+            if stop.is_set():
+                return
             index.calibrate([kind], want=want, only=only)
     except Exception as error:  # a search that needs it will say so, too
         log.warning("confidences could not be measured ahead: %s", error)
