@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -182,6 +183,9 @@ def test_what_can_not_be_served_is_one_sentence(cluster: Any, ray: Any, home: Pa
             ShardService(**service)
     with pytest.raises(InputError, match="no room for 1,000 replicas"), applications(ray, [path], "m", 1000):
         pass
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InputError, match="cannot listen"):
+        # Nobody answers at this address: the port is tried first.
+        serve_on_cluster(Settings(path, port=taken.getsockname()[1]), ShardService("127.0.0.1:1"))
     (path / "shard-01").rename(tmp_path / "aside")
     with pytest.raises(DamagedError, match="shard-01 is gone"):
         serve_on_cluster(Settings(path), ShardService(cluster.address))

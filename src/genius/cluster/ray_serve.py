@@ -17,7 +17,7 @@ from genius.errors import InputError
 from genius.index.index import Index
 from genius.index.query import MissingShard
 from genius.serve.config import Settings
-from genius.serve.server import Started, serve
+from genius.serve.server import Started, check_address, serve
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ def serve_on_cluster(
     settings = replace(settings, index=settings.index.absolute(), read_only=True)
     with Index.open(settings.index, settings.model) as index:  # first, to report what is wrong with it
         folders, model, fingerprint = index.shard_folders, index.model.name, index.model.fingerprint
+    check_address(settings)  # before shards are started, which takes a while
     with connected(service.address) as ray:
         service = replace(service, address=ray.get_runtime_context().gcs_address)
         with applications(ray, folders, model, service.replicas):

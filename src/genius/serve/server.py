@@ -103,6 +103,12 @@ def serve(
             _run_workers(_server_config(replace(settings, shared_folder=folder), opened), sockets)
 
 
+def check_address(settings: Settings) -> None:
+    """Raise InputError if a service can't listen where it should."""
+    with _listening_sockets(settings):
+        pass
+
+
 def open_app(settings: Settings, worker: int = 0, opened: OpenIndex = open_index) -> ASGIApp:
     """The application of one worker, warmed up.
 
