@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("torch")
 import torch
 
-from genius.decode.t5 import DecoderSettings, T5Decoder, relative_position_buckets
+from genius.decode.t5 import DecoderSettings, Dropout, T5Decoder, relative_position_buckets
 from genius.decode.torch_decoder import TorchDecoder
 from genius.errors import InputError
 from tests.decode.small_decoder import (
@@ -130,3 +130,32 @@ def test_bad_settings() -> None:
         changed(max_distance=16)
     with pytest.raises(InputError, match="start_from_codebooks needs the codebooks"):
         network(settings=changed(start_from_codebooks=True))
+
+
+def test_training_computes_what_a_search_does_if_nothing_is_dropped() -> None:
+    ours, vectors, codes = network(SIZES, changed(dropout=1e-9)), torch.from_numpy(queries(5)), some_codes(5)
+    logits, gradients = [], []
+    for training in (True, False):
+        ours.train(training).zero_grad()
+        logits.append(torch.cat(ours(vectors, torch.from_numpy(codes)), 1))
+        logits[-1].square().sum().backward()
+        gradients.append([parameter.grad for parameter in ours.parameters()])
+    torch.testing.assert_close(logits[0], logits[1], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_dropout_drops_a_share_and_keeps_the_mean(rate: float, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    dropout, rows = Dropout(rate), torch.ones(999, 501, dtype=dtype, requires_grad=True)
+    dropped = dropout(rows)
+    kept = dropped != 0
+    assert abs(float(kept.float().mean()) - (1 - rate)) < 0.003
+    assert torch.allclose(dropped[kept].float(), torch.tensor(1 / (1 - rate)), rtol=5e-3)
+    # Neither neighbours nor rows depend on each other.
+    for other in (kept.roll(1, 0), kept.roll(1, 1), kept.roll(4, 1)):
+        assert abs(float((kept & other).float().mean()) - (1 - rate) ** 2) < 0.004
+    dropped.sum().backward()
+    torch.testing.assert_close(rows.grad, dropped)
+    assert not torch.equal(dropout(rows), dropped) and dropout.eval()(rows) is rows

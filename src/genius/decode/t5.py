@@ -110,7 +110,7 @@ class T5Decoder(nn.Module):
         self.relative_attention_bias = nn.Embedding(settings.buckets, settings.heads)
         self.layers = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.layers))
         self.norm = nn.RMSNorm(width, eps=1e-6)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self._init_weights(codebooks)
 
     def forward(self, vectors: torch.Tensor, codes: torch.Tensor) -> list[torch.Tensor]:
@@ -225,7 +225,7 @@ class DecoderLayer(nn.Module):
         self.self_attention_norm, self.self_attention = nn.RMSNorm(width, eps=1e-6), Attention(settings)
         self.cross_attention_norm, self.cross_attention = nn.RMSNorm(width, eps=1e-6), Attention(settings)
         self.mlp_norm, self.mlp = nn.RMSNorm(width, eps=1e-6), Mlp(settings)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
 
     def forward(
         self, hidden: torch.Tensor, bias: torch.Tensor, prefix: KeysValues, cache: KeysValues | None
@@ -245,7 +245,7 @@ class Attention(nn.Module):
 
     def __init__(self, settings: DecoderSettings) -> None:
         super().__init__()
-        self.heads, self.dropout_rate = settings.heads, settings.dropout
+        self.heads, self.dropout = settings.heads, Dropout(settings.dropout)
         inner = settings.heads * settings.head_width
         self.query = nn.Linear(settings.width, inner, bias=False)
         self.key = nn.Linear(settings.width, inner, bias=False)
@@ -261,20 +261,45 @@ class Attention(nn.Module):
     ) -> torch.Tensor:
         """What rows attend to [n, rows, width], given keys and values; `bias` [n, heads, rows, keys] is added
         to the products."""
-        attended = functional.scaled_dot_product_attention(
-            self._heads(self.query(rows)),
-            keys,
-            values,
-            attn_mask=bias,
-            dropout_p=self.dropout_rate if self.training else 0.0,
-            scale=1.0,
-        )
+        queries = self._heads(self.query(rows))
+        if self.training and rows.device.type == "cpu":  # torch's own takes longer if it drops anything
+            products = queries @ keys.transpose(2, 3)
+            weights = (products if bias is None else products + bias).float().softmax(3)
+            attended = self.dropout(weights.to(values.dtype)) @ values
+        else:
+            rate = self.dropout.rate if self.training else 0.0
+            attended = functional.scaled_dot_product_attention(
+                queries, keys, values, attn_mask=bias, dropout_p=rate, scale=1.0
+            )
         out: torch.Tensor = self.out(attended.transpose(1, 2).flatten(2))
         return out
 
     def _heads(self, rows: torch.Tensor) -> torch.Tensor:
         """[n, rows, heads · head_width] as [n, heads, rows, head_width]."""
         return rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)
+
+
+class Dropout(nn.Module):
+    """Dropout that takes a third of nn.Dropout's time on a processor: 64 random bits decide on four numbers.
+
+    Args:
+        rate: the share of numbers that become 0 in training, to within 1 / 65,536.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows of which a share is dropped, and the rest grows by as much."""
+        if not self.training or not self.rate:
+            return rows
+        if rows.device.type != "cpu":
+            return functional.dropout(rows, self.rate)
+        draws = torch.empty(-(-rows.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
+        lots = draws.view(torch.int16)[: rows.numel()].view(rows.shape)  # even from -32,768 to 32,767
+        kept = lots >= round(self.rate * (1 << 16)) - (1 << 15)
+        return rows * kept.to(rows.dtype).mul_(1 / (1 - self.rate))
 
 
 class Mlp(nn.Module):
@@ -284,7 +309,7 @@ class Mlp(nn.Module):
         super().__init__()
         self.up = nn.Linear(settings.width, settings.feed_forward, bias=False)
         self.down = nn.Linear(settings.feed_forward, settings.width, bias=False)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows [n, rows, width] to rows of the same shape."""
