@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("faiss")
 pytest.importorskip("usearch")
+pytest.importorskip("apsw")
 pytest.importorskip("matplotlib")
 
 from PIL import Image
@@ -33,7 +34,7 @@ def test_more_of_the_knob_finds_more(world: World, tmp_path: Path) -> None:
     for point in points:
         curves.setdefault(point.system, []).append(point.recall)
         assert point.queries_per_second == pytest.approx(1000 / point.ms)
-    assert len(curves) == 8 and len(curves["genius fast"]) == len(BEAMS)
+    assert len(curves) == 9 and len(curves["genius fast"]) == len(BEAMS)
     # In 8 bits neighbours of nearly one score may change places at the end.
     assert curves["genius scan"][0] > 0.97
     assert curves["genius fast"] == curves["genius fast Q=8"]

@@ -5,8 +5,10 @@ import pytest
 
 pytest.importorskip("faiss")
 pytest.importorskip("usearch")
+pytest.importorskip("apsw")
+pytest.importorskip("sqlite_vec")
 
-from genius.bench.rivals import faiss_systems, usearch_system
+from genius.bench.rivals import faiss_systems, sqlite_vec_system, usearch_system
 from genius.bench.world import World
 
 
@@ -19,7 +21,11 @@ def test_rivals_that_hold_all_items_find_most_of_what_exact_search_finds(world: 
     queries = np.arange(len(world.query_embeddings))
     scores = world.query_embeddings @ world.item_embeddings(np.arange(len(world))).T
     truth = np.argsort(-scores, axis=1, kind="stable")[:, :10]
-    systems = [*faiss_systems(world, graph_items=700), usearch_system(world, items=700)]
+    systems = [
+        *faiss_systems(world, graph_items=700),
+        usearch_system(world, items=700),
+        sqlite_vec_system(world),
+    ]
     least = {
         "faiss flat 8 bit": 0.95,
         "faiss IVF17,SQ8": 0.95,
@@ -27,6 +33,7 @@ def test_rivals_that_hold_all_items_find_most_of_what_exact_search_finds(world: 
         "faiss HNSW16,SQ8": 0.95,
         "faiss IVF,SQ8 on our cells": 0.95,
         "usearch HNSW i8": 0.85,
+        "sqlite-vec i8": 0.95,
     }
     assert [system.name for system in systems] == list(least)
     for system in systems:

@@ -36,7 +36,7 @@ class CurveSettings:
     rounds: int = 3
     k: int = 10
     libraries: bool = True
-    """Whether faiss and usearch are measured."""
+    """Whether faiss, usearch and sqlite-vec are measured."""
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Other people's systems over the same items: Hugging Face's `generate`, faiss and usearch.
+"""Other people's systems over the same items: Hugging Face's `generate`, faiss, usearch and sqlite-vec.
 
 They are built as their documentation advises. Where all items would take too long or too much memory, a
 system holds a sample, and its row says so: a library that is faster with fewer items is not made to look
@@ -129,7 +129,8 @@ def faiss_systems(world: World, *, graph_items: int, k: int = 10) -> list[TimedS
 
 def tuned_systems(world: World, k: int = 10) -> list[TunedSystem]:
     """faiss' and usearch's systems over all items, each with its own knob: HNSW in 8 bits and in single
-    precision, IVF, IVF-PQ whose best are compared again by 8-bit embeddings, and usearch's HNSW."""
+    precision, IVF, IVF-PQ whose best are compared again by 8-bit embeddings, and usearch's HNSW; and
+    sqlite-vec, which has none, as it compares all items."""
     faiss = require("faiss", "bench", PURPOSE)
     count, product = len(world), faiss.METRIC_INNER_PRODUCT
     cells = max(1, min(round(4 * count**0.5), min(count, TRAINING_ROWS) // POINTS_PER_CENTROID))
@@ -152,7 +153,8 @@ def tuned_systems(world: World, k: int = 10) -> list[TunedSystem]:
             index.k_factor = REFINED
         system = _faiss_system(faiss, f"faiss {factory}", index, world, count, k)
         tuned.append(TunedSystem(system, knob, values, _faiss_tuner(faiss, index, knob)))
-    return [*tuned, _usearch_tuned(world, k)]
+    sqlite_vec = TunedSystem(sqlite_vec_system(world, k), "", (0,), lambda _: None)
+    return [*tuned, _usearch_tuned(world, k), sqlite_vec]
 
 
 def _faiss_tuner(faiss: Any, index: Any, knob: str) -> Callable[[int], None]:
@@ -266,6 +268,47 @@ def _usearch(world: World, items: int, k: int) -> tuple[TimedSystem, Any]:
         num_items=items,
     )
     return system, index
+
+
+def sqlite_vec_system(world: World, k: int = 10) -> TimedSystem:
+    """sqlite-vec's exhaustive search over int8 embeddings, in a database in memory.
+
+    Python's own sqlite3 often can't load extensions, so it runs in that of apsw.
+    """
+    apsw = require("apsw", "bench", PURPOSE)
+    name, most = "sqlite-vec i8", np.abs(world.item_embeddings(_evenly_spread(len(world), 1000))).max()
+
+    def in_bytes(embeddings: np.ndarray) -> np.ndarray:
+        return np.asarray(np.clip(np.rint(embeddings * (127 / most)), -127, 127), np.int8)
+
+    database = apsw.Connection(":memory:")
+    database.enable_load_extension(True)
+    database.load_extension(require("sqlite_vec", "bench", PURPOSE).loadable_path())
+    kind = f"int8[{world.width}] distance_metric=cosine"
+    database.execute(f"CREATE VIRTUAL TABLE items USING vec0(embedding {kind})")
+
+    def add(embeddings: np.ndarray) -> None:
+        with database:
+            rows = ((row.tobytes(),) for row in in_bytes(embeddings))
+            database.executemany("INSERT INTO items(embedding) VALUES (vec_int8(?))", rows)
+
+    start = time.process_time()
+    _fill(name, world, len(world), add)
+    build_s = time.process_time() - start
+    ((num_bytes,),) = database.execute(
+        "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+    )
+    nearest = "SELECT rowid - 1 FROM items WHERE embedding MATCH vec_int8(?) AND k = ?"
+
+    def run(queries: np.ndarray) -> np.ndarray:
+        rows = [
+            [row for (row,) in database.execute(nearest, (query.tobytes(), k))]
+            for query in in_bytes(world.query_embeddings[queries])
+        ]
+        return np.array(rows, np.int64)
+
+    bytes_per_item = num_bytes / len(world)
+    return TimedSystem(name, run, clock=time.process_time, bytes_per_item=bytes_per_item, build_s=build_s)
 
 
 def _fill(name: str, world: World, items: int, add: Callable[[np.ndarray], Any]) -> None:

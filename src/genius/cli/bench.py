@@ -108,7 +108,7 @@ def curves(
     rounds: Annotated[int, typer.Option(help="How often each setting is measured, in turns.")] = 3,
     queries: Annotated[int, typer.Option(help="The number of different queries.")] = 200,
     k: Annotated[int, typer.Option("-k", help="The number of items that are searched for.")] = 10,
-    libraries: Annotated[bool, typer.Option(help="Measure faiss and usearch.")] = True,
+    libraries: Annotated[bool, typer.Option(help="Measure faiss, usearch and sqlite-vec.")] = True,
     plot: Annotated[Path | None, typer.Option(help="Plot recall against queries per second (PNG).")] = None,
     as_json: Json = False,
 ) -> None:
