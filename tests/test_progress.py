@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
 import threading
 import time
@@ -110,3 +111,25 @@ def test_a_word_about_the_work_stands_above_its_bar(monkeypatch: pytest.MonkeyPa
         bar.say("black sheep")
         silent.say("nothing")
     assert log.getvalue() == "black sheep\n"
+
+
+def test_lines_may_be_handed_to_somebody_else(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
+    logger, before = logging.getLogger("genius"), list(logging.getLogger("genius").handlers)
+    level = logger.level
+    taken: list[str] = []
+    progress.hand_over(taken.append)
+    try:
+        progress.tell("a word")
+        logging.getLogger("genius.train").info("of %s", "the log")
+        with progress.bar("working", total=2) as bar:
+            bar.advance()
+    finally:
+        progress.hand_over(None)
+        logger.setLevel(level)
+    assert taken[:2] == ["a word", "of the log"] and taken[2].startswith("working: ")
+    assert not capsys.readouterr().err and logger.handlers == before
+    progress.tell("for all to see")
+    assert capsys.readouterr().err == "for all to see\n" and "for all to see" not in taken

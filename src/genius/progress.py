@@ -12,7 +12,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ LOG_SECONDS = 60.0
 _REFRESH_SECONDS = 0.1
 
 _silenced = False
+_taker: Callable[[str], object] | None = None
 
 
 def quiet(silent: bool = True) -> None:
@@ -37,8 +38,30 @@ def quiet(silent: bool = True) -> None:
 
 def tell(message: str) -> None:
     """Say on standard error what is going on, unless `quiet`."""
-    if not _silenced:
+    if _silenced:
+        return
+    if _taker is not None:
+        _taker(message)
+    else:
         sys.stderr.write(f"{message}\n")
+
+
+def hand_over(take: Callable[[str], object] | None) -> None:
+    """From now on give each line, also those of the library's log, to `take` instead of standard error.
+
+    For a process without a terminal of its own, whose lines belong on somebody else's.
+    """
+    globals()["_taker"] = take
+    logger = logging.getLogger("genius")
+    logger.handlers = [handler for handler in logger.handlers if not isinstance(handler, _Teller)]
+    if take is not None:
+        logger.addHandler(_Teller())
+        logger.setLevel(logging.INFO)
+
+
+class _Teller(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        tell(record.getMessage())
 
 
 class Bar:
@@ -50,7 +73,7 @@ class Bar:
         self.description, self.total, self.unit = description, total, unit
         self.done = self._start = start
         self._shown: Progress | None = None
-        self._silent, self._draws = silent or _silenced, sys.stderr.isatty()
+        self._silent, self._draws = silent or _silenced, _taker is None and sys.stderr.isatty()
         self._started = time.monotonic()
         self._next = self._started + (PATIENCE if self._draws else LOG_SECONDS)
         self._lock, self._closed = threading.Lock(), threading.Event()

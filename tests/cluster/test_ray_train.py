@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,23 @@ def train(folder: Path, broken: Path | None = None) -> None:
     loop.train(stage, quadratic.SETTINGS, folder, seed=quadratic.SEED)
 
 
-def test_workers_of_a_cluster_take_the_steps_of_one_process(ray: Any, tmp_path: Path) -> None:
+def train_and_tell(folder: Path) -> None:
+    """Train a small stage, and say so as each process of a real training would."""
+    from genius.progress import tell
+
+    train(folder)
+    tell("it is trained")
+    logging.getLogger("genius.train.run").info("written to %s", folder.name)
+
+
+def test_workers_of_a_cluster_take_the_steps_of_one_process(
+    ray: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     train(tmp_path / "alone")
-    run_together(functools.partial(train, tmp_path / "together"), Layout(2, 1), tmp_path / "ray")
+    run_together(functools.partial(train_and_tell, tmp_path / "together"), Layout(2, 1), tmp_path / "ray")
+    # What one of them says is told here, once.
+    said = capfd.readouterr().err.splitlines()
+    assert said.count("it is trained") == 1 and said.count("written to together") == 1
     assert losses(tmp_path / "together") == pytest.approx(losses(tmp_path / "alone"), rel=1e-3)
 
 
