@@ -51,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
     for place, scenario in enumerate(chosen):
         why = missing(scenario)
         left = ledger.left(scenario, asked.scale)
+        if end is not None:  # a sample is fair if it also has those that have reached their goal
+            left = left or round(scenario.goal * asked.scale)
         if why or not left:
             print(
                 json.dumps({"scenario": scenario.name, "skipped": why or "its goal is reached"}), flush=True

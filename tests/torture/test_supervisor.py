@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from torture import supervisor
+from torture import __main__, supervisor
 from torture.ledger import Entry, Ledger, entry
+from torture.programme import SCENARIOS as PROGRAMME
 from torture.supervisor import Tally, Worker
 
 from tests.torture.bad_scenarios import SCENARIOS
@@ -79,3 +81,19 @@ def test_the_ledger_adds_up_and_goes_on(tmp_path: Path) -> None:
     assert again.processor_left(replace(timed, enough=6.5), 2.0) == pytest.approx(7)
     assert again.processor_left(SCENARIOS["greedy"]) == 0  # nothing is known of it
     assert (again.next_seed("kills"), again.count("kills"), again.count("others")) == (26, 81, 0)
+
+
+@pytest.mark.slow
+def test_a_sample_has_also_what_has_reached_its_goal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "ledger.jsonl"
+    goal = PROGRAMME["fuzz-filters"].goal
+    ledger = Ledger.read(path)
+    ledger.add(replace(made(0, 1), scenario="fuzz-filters", count=goal))
+    arguments = ["fuzz-filters", "--ledger", str(path)]
+    assert __main__.main(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["skipped"] == "its goal is reached"
+    assert __main__.main([*arguments, "--budget", "0.02"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line["count"] > 0 and line["in all"] == goal + line["count"]
