@@ -100,12 +100,13 @@ class KeyIndex:
     def _extend_by_step(self, keys: np.ndarray) -> tuple[int, int]:
         """Take in the next keys, by one transaction; returns how many these were, and how many are left."""
         with self._transaction():
-            first = self.indexed()  # others may have been at it
+            first = self.indexed()
             block = np.array(keys[first : first + STEP])
+            if not len(block):  # others were quicker
+                return 0, 0
             parts = block.view(">u8").reshape(len(block), -1)
-            order = np.lexsort(
-                parts.T[::-1]
-            ).tolist()  # neighbours share pages; of equal keys the later is last
+            # Neighbours share pages; of equal keys the later is last.
+            order = np.lexsort(parts.T[::-1]).tolist()
             self._connection.executemany(
                 "INSERT OR REPLACE INTO places VALUES (?, ?)",
                 ((block[row].tobytes(), first + row) for row in order),
