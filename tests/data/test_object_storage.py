@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -83,3 +85,23 @@ def test_images_by_path_need_a_root_on_a_disk(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="neither a table nor a tar file at file:///"):
         whole(read(f"file://{tmp_path}/nothing"))
+
+
+@pytest.mark.parametrize(
+    ("url", "given"),
+    [
+        ("gs://bucket/shards", "gs://bucket/shards?retry_limit_seconds=30"),
+        ("gs://b/shards?scheme=http", "gs://b/shards?scheme=http&retry_limit_seconds=30"),
+        ("gs://bucket/shards?retry_limit_seconds=5", "gs://bucket/shards?retry_limit_seconds=5"),
+        ("s3://bucket/shards", "s3://bucket/shards"),
+    ],
+)
+def test_google_is_not_tried_for_a_quarter_of_an_hour(
+    monkeypatch: pytest.MonkeyPatch, url: str, given: str
+) -> None:
+    def refuse(uri: str) -> None:
+        raise OSError(f"{uri} is tried")
+
+    monkeypatch.setattr("pyarrow.fs.FileSystem", SimpleNamespace(from_uri=refuse))
+    with pytest.raises(InputError, match=re.escape(f"{given} is tried")):
+        whole(read(url))

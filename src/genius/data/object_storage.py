@@ -26,6 +26,9 @@ from genius.errors import InputError, require
 
 _URL = re.compile(r"(s3|gs|gcs|abfs|abfss|hdfs|file):/+(.*)")
 _BLOCK = 1 << 22
+_GOOGLE = ("gs:", "gcs:")
+GOOGLE_SECONDS = 30
+"""How long Google's storage is tried: its library would say nothing for a quarter of an hour."""
 
 
 def url_of(source: Path | str) -> str | None:
@@ -41,10 +44,16 @@ def _file_system(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path there. Raises InputError."""
     fs = require("pyarrow.fs", "parquet", "reading object storage")
     try:
-        system_and_path: tuple[Any, str] = fs.FileSystem.from_uri(url)
+        system_and_path: tuple[Any, str] = fs.FileSystem.from_uri(_within_limits(url))
     except (OSError, ValueError) as error:
         raise _unreadable(url, error) from error
     return system_and_path
+
+
+def _within_limits(url: str) -> str:
+    if not url.startswith(_GOOGLE) or "retry_limit_seconds" in url:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}retry_limit_seconds={GOOGLE_SECONDS}"
 
 
 def _unreadable(url: str, error: Exception) -> InputError:
