@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import tarfile
+import tracemalloc
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +13,7 @@ import pytest
 import genius
 from genius.data.images import load
 from genius.data.records import ImageInTar, Item
+from genius.data.webdataset import MOST_BYTES
 from genius.errors import InputError
 from tests.pictures import square
 
@@ -105,3 +108,28 @@ def test_broken_json_in_a_sample(tmp_path: Path, content: bytes) -> None:
     collection = genius.read(path)
     assert [item.id for item in collection] == ["1"]
     assert "sample '2': " in str(collection.failures.first[0])
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.REGTYPE])
+def test_a_header_that_claims_gigabytes_takes_no_memory(tmp_path: Path, kind: bytes) -> None:
+    header = tarfile.TarInfo("2.txt")
+    header.type, header.size = kind, 2 << 30
+    path = write_tar(tmp_path / "a.tar", sample("1", "red"))
+    content = path.read_bytes().rstrip(b"\0")
+    path.write_bytes(content + bytes(-len(content) % 512) + header.tobuf() + b"4 x=" + bytes(1020))
+    tracemalloc.start()
+    try:
+        collection = genius.read(path)
+        with contextlib.suppress(InputError):
+            assert {item.id for item in collection} <= {"1"}
+        assert collection.failures.count >= 1
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_text_of_a_whole_book_shelf_fails_alone(tmp_path: Path) -> None:
+    members = {**sample("1", "red"), "2.txt": bytes(MOST_BYTES + 1), **sample("3", "blue")}
+    collection = genius.read(write_tar(tmp_path / "a.tar", members))
+    assert [item.id for item in collection] == ["1", "3"]
+    assert "sample '2': its .txt has more than 16,777,216 bytes" in str(collection.failures.first[0])

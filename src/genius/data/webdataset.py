@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -18,6 +20,9 @@ from genius.paths import safe_path
 
 LEFT_OUT = ("key", "caption", "exif")
 """Fields of img2dataset's JSON that are no metadata: id, text, and EXIF, which may hold a home address."""
+
+MOST_BYTES = 16 << 20
+"""Of a text or of JSON."""
 
 
 class WebDataset(Collection):
@@ -47,7 +52,7 @@ def _samples(shard: Path, report: Report) -> Iterator[Located]:
     """The samples of a shard; members that share a key are consecutive."""
     key = ""
     parts: dict[str, Any] = {}
-    with tarfile.open(shard, "r:") as archive:
+    with _BoundedFile(shard) as file, tarfile.open(fileobj=file, mode="r:") as archive:
         for member in archive:
             archive.members = []  # type: ignore[attr-defined]  # otherwise tarfile keeps every header in memory
             try:
@@ -59,8 +64,8 @@ def _samples(shard: Path, report: Report) -> Iterator[Located]:
             except InputError as error:
                 report(InputError(error.reason.replace("path", "member", 1), path=shard))
                 continue
-            folder, _, file = name.rpartition("/")
-            stem, _, ending = file.partition(".")
+            folder, _, last = name.rpartition("/")
+            stem, _, ending = last.partition(".")
             sample = f"{folder}/{stem}" if folder else stem
             if sample != key and parts:
                 yield from _sample(shard, key, parts, report)
@@ -69,14 +74,31 @@ def _samples(shard: Path, report: Report) -> Iterator[Located]:
             if is_image(name):
                 parts["image"] = ImageInTar(str(shard), name, member.offset_data, member.size)
             elif ending in ("txt", "json"):
-                content = archive.extractfile(member)
-                parts[ending] = content.read() if content else b""
+                content = archive.extractfile(member) if member.size <= MOST_BYTES else None
+                parts[ending] = content.read() if content else None
         if parts:
             yield from _sample(shard, key, parts, report)
 
 
+class _BoundedFile(io.BufferedReader):
+    """A file of which never more is read than there is: a header may say that gigabytes follow, and Python
+    would make room for them."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path))
+        self._size = os.fstat(self.fileno()).st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next bytes, as many as there are."""
+        left = max(0, self._size - self.tell())
+        return super().read(left if size is None or size < 0 else min(size, left))
+
+
 def _sample(shard: Path, key: str, parts: dict[str, Any], report: Report) -> Iterator[Located]:
     try:
+        for ending in ("txt", "json"):
+            if ending in parts and parts[ending] is None:
+                raise InputError(f"its .{ending} has more than {MOST_BYTES:,} bytes")
         fields = orjson.loads(parts["json"]) if "json" in parts else {}
         if not isinstance(fields, dict):
             raise InputError("its .json is no object")
