@@ -117,7 +117,8 @@ def test_lines_may_be_handed_to_somebody_else(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
-    logger, before = logging.getLogger("genius"), list(logging.getLogger("genius").handlers)
+    logger, before = logging.getLogger("genius"), list[logging.Handler]()
+    monkeypatch.setattr(logger, "handlers", before)  # other tests may have left some
     level = logger.level
     taken: list[str] = []
     progress.hand_over(taken.append)
